@@ -237,20 +237,3 @@ def _mean_of_medians(
     low, high = np.percentile(drawn, [2.5, 97.5])
     every = [float(np.median(array)) for part in parts for array in part]
     return float(np.mean(every)), float(low), float(high)
-
-
-def better_on_problems(ours: ArrayLike, theirs: ArrayLike) -> tuple[int, int, float, float]:
-    """(wins, losses, p of the sign test, p of Wilcoxon's test), one figure per problem, lower wins.
-
-    Two-sided, ties are left out. p is 1 if there is nothing to test.
-    """
-    from scipy.stats import binomtest, wilcoxon
-
-    difference = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
-    wins, losses = int((difference < 0).sum()), int((difference > 0).sum())
-    if wins + losses == 0:
-        return 0, 0, 1.0, 1.0
-    sign = binomtest(wins, wins + losses).pvalue
-    untied = difference[difference != 0]
-    rank = wilcoxon(untied).pvalue if len(untied) > 1 else 1.0
-    return wins, losses, float(sign), float(rank)

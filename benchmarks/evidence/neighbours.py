@@ -37,7 +37,7 @@ for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 
 from benchmarks.evidence import replay
-from benchmarks.evidence.realtime import MODELS, Clock, _digits, _versions
+from benchmarks.evidence.realtime import MODELS, Clock, _versions, digits
 from benchmarks.speed.suggestions import cpu_model
 
 Json = dict[str, Any]
@@ -116,24 +116,24 @@ def sklearn_run(name: str, method: str, seed: int, budget: float) -> Json:
     from farthing.integrations.sklearn import BudgetSearchCV
 
     estimator, space = ESTIMATORS[name]()
-    X, X_test, y, y_test = _digits()
+    data = digits()
     if method == "before":
         search = RandomizedSearchCV(
             estimator, space, n_iter=N_ITER, cv=FIT_FOLDS, random_state=seed, refit=True
         )
-        search.fit(X, y)
+        search.fit(data.X, data.y)
         results = search.cv_results_
         took = FIT_FOLDS * (results["mean_fit_time"] + results["mean_score_time"])
         ends, values = np.cumsum(took).tolist(), (1 - results["mean_test_score"]).tolist()
     else:
         search = BudgetSearchCV(
             estimator, space, f"{budget:g}s", cv=FIT_FOLDS, random_state=seed
-        ).fit(X, y)
+        ).fit(data.X, data.y)
         trials = [t for t in search.result_.history if not t.is_external]
         first = trials[0].run.asked_at - trials[0].run.suggest_s
         ends = [float(trial.run.told_at or math.inf) - first for trial in trials]
         values = [1 - trial.value if trial.state == "done" else None for trial in trials]
-    return {"ends": ends, "values": values, "test": 1 - search.score(X_test, y_test)}
+    return {"ends": ends, "values": values, "test": 1 - search.score(data.X_test, data.y_test)}
 
 
 # ── all of them ────────────────────────────────────────────────────────────────────────────────

@@ -24,7 +24,6 @@ import os
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -43,6 +42,7 @@ from benchmarks.methods import POLICIES
 from benchmarks.problems import training
 from benchmarks.problems.problem import Evaluation
 from benchmarks.problems.tables import data_folder
+from benchmarks.problems.training import Data
 from benchmarks.speed.suggestions import cpu_model
 from farthing import Categorical, Float, Int, Outcome, Space, minimize
 from farthing.stopping import MaxTrials
@@ -85,29 +85,29 @@ class Model:
     load: Callable[[], Objective]
 
 
-def _digits() -> Any:
+def digits() -> Data:
+    """The handwritten digits of scikit-learn."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
     X, y = load_digits(return_X_y=True)
-    return train_test_split(X / 16.0, y, test_size=0.4, random_state=0, stratify=y)
+    parts = train_test_split(X / 16.0, y, test_size=0.4, random_state=0, stratify=y)
+    X, X_test, y, y_test = parts
+    return Data(X, y, X_test, y_test, classes=10)
 
 
-def _error_of(make: Callable[[Mapping[str, Any]], Any], data: Any) -> Objective:
-    X, X_test, y, y_test = data
+def _stored(name: str, pipeline: str = "plain") -> Data:
+    return training.load(name, pipeline, data_folder())
 
-    def error(params: Mapping[str, Any]) -> float:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a model that has not converged counts as well
-            return float(np.mean(make(params).fit(X, y).predict(X_test) != y_test))
 
-    return error
+def _trained(make: Callable[[Mapping[str, Any]], Any], data: Data) -> Objective:
+    return lambda params: training.error_of(make(params), data)
 
 
 def _svm() -> Objective:
     from sklearn.svm import SVC
 
-    return _error_of(lambda p: SVC(**p, cache_size=100, max_iter=200_000), _digits())
+    return _trained(lambda p: SVC(**p, cache_size=100, max_iter=200_000), digits())
 
 
 def _mlp() -> Objective:
@@ -124,18 +124,13 @@ def _mlp() -> Objective:
             random_state=0,
         )
 
-    return _error_of(make, _digits())
-
-
-def _stored(name: str) -> Any:
-    data = training.load(name, "plain", data_folder())
-    return data.X, data.X_test, data.y, data.y_test
+    return _trained(make, digits())
 
 
 def _forest() -> Objective:
     from sklearn.ensemble import RandomForestClassifier
 
-    return _error_of(
+    return _trained(
         lambda p: RandomForestClassifier(**p, random_state=0, n_jobs=1), _stored("satimage")
     )
 
@@ -143,21 +138,15 @@ def _forest() -> Objective:
 def _boosting() -> Objective:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    return _error_of(
+    return _trained(
         lambda p: HistGradientBoostingClassifier(**p, early_stopping=False, random_state=0),
         _stored("openml_1489_phoneme"),
     )
 
 
 def _xgboost() -> Objective:
-    data = training.load("pendigits", "plain", data_folder())
+    data = _stored("pendigits")
     return lambda params: training.train("xgboost", params, data)
-
-
-def _trained(make: Callable[[Mapping[str, Any]], Any], name: str, pipeline: str) -> Objective:
-    """The error of `make(params)` on a data set after a pipeline, as in `training.train`."""
-    data = training.load(name, pipeline, data_folder())
-    return lambda params: training.error_of(make(params), data)
 
 
 def _boosting_wine() -> Objective:
@@ -165,8 +154,7 @@ def _boosting_wine() -> Objective:
 
     return _trained(
         lambda p: GradientBoostingRegressor(**p, random_state=0),
-        "openml_287_wine_quality",
-        "plain",
+        _stored("openml_287_wine_quality"),
     )
 
 
@@ -175,8 +163,7 @@ def _trees_texture() -> Objective:
 
     return _trained(
         lambda p: ExtraTreesClassifier(**p, random_state=0, n_jobs=1),
-        "openml_task125922_texture",
-        "plain",
+        _stored("openml_task125922_texture"),
     )
 
 
@@ -193,13 +180,14 @@ def _mlp_kin8nm() -> Objective:
             random_state=0,
         )
 
-    return _trained(make, "openml_189_kin8nm", "s")
+    return _trained(make, _stored("openml_189_kin8nm", "s"))
 
 
 def _svr_wind() -> Objective:
     from sklearn.svm import SVR
 
-    return _trained(lambda p: SVR(**p, cache_size=100, max_iter=200_000), "openml_503_wind", "s")
+    data = _stored("openml_503_wind", "s")
+    return _trained(lambda p: SVR(**p, cache_size=100, max_iter=200_000), data)
 
 
 MODELS = {

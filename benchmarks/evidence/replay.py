@@ -119,32 +119,36 @@ class Run:
 def replay(problem: Problem, job: Job) -> Run:
     """Ask, evaluate and tell until the budget is spent; an exception of the method ends the run."""
     limit = job.budget * problem.typical_cost
-    costs: list[float] = []
-    values: list[float | None] = []
-    overhead: list[float] = []
-    killed: list[tuple[int, float, float | None]] = []
-    error = None
+    played, error = _Played(), None
     try:
         if job.batch == 1:
-            ended = _play(problem, job, limit, costs, values, overhead, killed)
+            ended = _play(problem, job, limit, played)
         else:
-            ended = _play_together(problem, job, limit, costs, values, overhead)
+            ended = _play_together(problem, job, limit, played)
     except Exception as raised:
         ended, error = "error", f"{type(raised).__name__}: {raised}"[:500]
-    lists = tuple(costs), tuple(values), tuple(overhead)
-    return Run(job, limit, *lists, ended, error, versions(), tuple(killed))
+    lists = tuple(played.costs), tuple(played.values), tuple(played.overhead)
+    return Run(job, limit, *lists, ended, error, versions(), tuple(played.killed))
 
 
-def _play(
-    problem: Problem,
-    job: Job,
-    limit: float,
-    costs: list[float],
-    values: list[float | None],
-    overhead: list[float],
-    killed: list[tuple[int, float, float | None]],
-) -> str:
-    """Fill the lists, evaluation by evaluation; returns why the run ended."""
+@dataclass
+class _Played:
+    """The evaluations of a run so far, as in `Run`."""
+
+    costs: list[float] = field(default_factory=list)
+    values: list[float | None] = field(default_factory=list)
+    overhead: list[float] = field(default_factory=list)
+    killed: list[tuple[int, float, float | None]] = field(default_factory=list)
+
+    def add(self, cost: float, value: float | None, overhead: float) -> None:
+        """One more evaluation."""
+        self.costs.append(cost)
+        self.values.append(value)
+        self.overhead.append(overhead)
+
+
+def _play(problem: Problem, job: Job, limit: float, played: _Played) -> str:
+    """Play evaluation by evaluation; returns why the run ended."""
     table = problem.table
     if job.clock:
         warm_up(job.method)
@@ -159,7 +163,7 @@ def _play(
     )
     rows = Rows(table) if table is not None else None
     spent, before = 0.0, None
-    while len(costs) < job.most:
+    while len(played.costs) < job.most:
         started = time.process_time()
         params = method.ask()
         suggestion = time.process_time() - started
@@ -174,40 +178,29 @@ def _play(
         left = limit - spent
         most = getattr(method, "limit", math.inf)  # the cost at which farthing kills it
         if cost > most and most < left:
-            killed.append((len(costs), cost, value))
-            costs.append(most)
-            values.append(None)
-            overhead.append(suggestion)
+            played.killed.append((len(played.costs), cost, value))
+            played.add(most, None, suggestion)
             spent += most
             method.killed(params, most)  # type: ignore[attr-defined]
             continue
         cut = cost > left
-        costs.append(max(left, 0.0) if cut else cost)
-        values.append(None if cut else value)
-        overhead.append(suggestion)
+        played.add(max(left, 0.0) if cut else cost, None if cut else value, suggestion)
         spent += cost
         if cut:
             return "budget"
         started = time.process_time()
         method.tell(params, Evaluation(value, cost))
         suggestion = time.process_time() - started
-        overhead[-1] += suggestion
+        played.overhead[-1] += suggestion
         spent += suggestion if job.clock else 0.0
         if spent >= limit:
             return "budget"
-        if sum(overhead) > PATIENCE:
+        if sum(played.overhead) > PATIENCE:
             return "too slow"
     return "evaluations"
 
 
-def _play_together(
-    problem: Problem,
-    job: Job,
-    limit: float,
-    costs: list[float],
-    values: list[float | None],
-    overhead: list[float],
-) -> str:
+def _play_together(problem: Problem, job: Job, limit: float, played: _Played) -> str:
     """Synchronous batches (Lee et al. 2020, algorithm 2): the next starts when all have ended.
 
     A batch takes the time of its longest evaluation and costs the sum of all. An evaluation that
@@ -219,9 +212,9 @@ def _play_together(
         )
     method = Together(job.method, problem.space, budget=limit, seed=seed_of(job))
     rows = Rows(problem.table) if problem.table is not None else None
-    while len(costs) < job.most:
+    while len(played.costs) < job.most:
         started = time.process_time()
-        batch = method.ask(min(job.batch, job.most - len(costs)))
+        batch = method.ask(min(job.batch, job.most - len(played.costs)))
         if not batch:
             return "nothing to ask"
         left, ended = limit - method.now, []
@@ -237,12 +230,11 @@ def _play_together(
         for each in ended:
             method.tell(*each)
         suggestion = (time.process_time() - started) / len(batch)
-        costs.extend(evaluation.cost for _, _, evaluation in ended)
-        values.extend(evaluation.value for _, _, evaluation in ended)
-        overhead.extend([suggestion] * len(batch))
+        for _, _, evaluation in ended:
+            played.add(evaluation.cost, evaluation.value, suggestion)
         if method.now >= limit * (1 - 1e-12):
             return "budget"
-        if sum(overhead) > PATIENCE * job.batch:
+        if sum(played.overhead) > PATIENCE * job.batch:
             return "too slow"
     return "evaluations"
 

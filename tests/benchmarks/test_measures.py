@@ -219,11 +219,3 @@ def test_saving_changes_sides_with_the_rivals(first, second):
         forth, back = measures.saving(ours, rival, budget), measures.saving(rival, ours, budget)
         assert forth == pytest.approx(-back)
         assert forth == 0 or (forth > 0) == (ends[0] < ends[1])
-
-
-def test_better_on_problems():
-    wins, losses, sign, rank = measures.better_on_problems([1, 1, 1, 1, 5], [2, 2, 2, 2, 5])
-    assert (wins, losses) == (4, 0)
-    assert sign == pytest.approx(2 * 0.5**4)
-    assert rank < 0.2
-    assert measures.better_on_problems([1, 2], [1, 2]) == (0, 0, 1.0, 1.0)

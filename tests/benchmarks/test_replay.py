@@ -328,10 +328,9 @@ def test_a_method_of_farthing_is_the_optimizer():
 
 def together(job, **about):
     """The lists that a run in batches fills, and why it ended."""
-    lists = [], [], []
-    box = problem(**about)
-    ended = replay._play_together(box, job, job.budget * box.typical_cost, *lists)
-    return *lists, ended
+    played, box = replay._Played(), problem(**about)
+    ended = replay._play_together(box, job, job.budget * box.typical_cost, played)
+    return played.costs, played.values, played.overhead, ended
 
 
 def test_a_batch_takes_the_time_of_its_longest_trial_and_all_are_paid():

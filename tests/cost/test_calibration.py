@@ -9,7 +9,6 @@ from farthing.cost import AutoCost, Evidence, Known, Linear, LogGP, ResidualGP
 from farthing.cost.calibration import Calibration, calibrate
 from farthing.history import History, Trial
 from farthing.models.gp import Normal
-from farthing.models.normal import log_ei_rate, shrunk_correlation
 from farthing.policies import Random
 from farthing.view.facts import costs
 
@@ -225,36 +224,3 @@ def test_failed_and_killed_trials_teach_the_cost():
 def test_no_calibration_without_costs():
     optimizer = Optimizer(SPACE, "100 kWh", policy=Random())
     assert costs(optimizer._settings, optimizer._look()) == []
-
-
-# ---------------------------------------------------------------- correlated value and cost
-@pytest.mark.parametrize(
-    ("alpha", "rho", "expected"),
-    [
-        (1.0, 0.0, 0.01954576055),
-        (1.0, 0.6, 0.02897214217),
-        (1.0, -0.6, 0.01247825735),
-        (0.5, 0.0, 0.03242755133),
-        (0.5, 0.6, 0.03974221816),
-    ],
-)
-def test_the_rate_of_improvement_oracle(alpha, rho, expected):  # [correlated-ei-and-cost]
-    found = np.exp(log_ei_rate(0.3, 0.2, 0.25, 1.2, 0.5, alpha=alpha, rho=rho))
-    assert found == pytest.approx(expected, rel=1e-9)
-    rng = np.random.default_rng(0)
-    z, w = rng.standard_normal((2, 1_000_000))
-    f = 0.3 + 0.2 * z
-    log_cost = 1.2 + 0.5 * (rho * z + np.sqrt(1 - rho**2) * w)
-    drawn = np.maximum(0.25 - f, 0) * np.exp(-alpha * log_cost)
-    assert found == pytest.approx(drawn.mean(), abs=5 * drawn.std() / 1000)
-
-
-def test_a_correlation_is_shrunk_towards_0():
-    rng = np.random.default_rng(1)
-    a = rng.standard_normal(40)
-    b = 0.8 * a + 0.6 * rng.standard_normal(40)
-    plain = np.corrcoef(a, b)[0, 1]
-    assert shrunk_correlation(a, b) == pytest.approx(plain * 40 / 50)
-    assert shrunk_correlation(a, -b) == pytest.approx(-plain * 40 / 50)
-    assert shrunk_correlation([], []) == 0.0
-    assert shrunk_correlation([1.0, 1.0], [2.0, 3.0]) == 0.0

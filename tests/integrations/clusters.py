@@ -8,10 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import pytest
 from processes import FOREVER, PATIENCE, is_alive, wait_until
 
 from farthing import Float
+from farthing.errors import Infrastructure
 from farthing.policies import Random
+from farthing.running import Allowance, Job, report_progress
 
 SPACE = {"x": Float(0, 1)}
 TERMS = {"space": SPACE, "policy": Random(), "grace": 1.0, "lease": PATIENCE}
@@ -112,3 +115,57 @@ def regression(notes, before=lambda number: None):
 
 def kill(pid):
     os.kill(pid, signal.SIGKILL)
+
+
+# ── what every engine of a cluster does ────────────────────────────────────────────────────────
+
+JOB = Job({"x": 0.5}, number=0, seed=0)
+
+
+def go_on(usage):
+    return None
+
+
+def check_failures_and_timeouts(engine):
+    """`engine` makes the engine of an objective, with settings."""
+
+    def fails(params):
+        raise ValueError("too large")
+
+    failed = engine(fails).run(JOB, Allowance(0.1, go_on))
+    assert failed.state == "failed"
+    assert "ValueError: too large" in failed.error
+    late = engine(lambda params: time.sleep(FOREVER), timeout=0.2)
+    ended = late.run(JOB, Allowance(0.1, go_on))
+    assert ended.state == "killed"
+    assert "timeout" in ended.error
+
+
+def check_lost_machines_and_progress(engine):
+    """Returns the reports that were heard."""
+
+    def machine(params):
+        raise Infrastructure("no disk")
+
+    def reports(params):
+        for step in range(3):
+            report_progress(step, 1.0 / (step + 1), cost=step + 1.0)
+        return 0.25
+
+    assert engine(machine).run(JOB, Allowance(0.1, go_on)).state == "lost"
+    heard = []
+    allowance = Allowance(0.1, go_on, lambda message, usage: heard.append((message, usage)))
+    done = engine(reports).run(JOB, allowance)
+    assert (done.state, done.value) == ("done", 0.25)
+    assert [message["step"] for message, _ in heard] == [0, 1, 2]
+    return heard
+
+
+def check_an_error_of_the_allowance(engine, notes):
+    def may_go_on(usage):
+        if notes.pids:
+            raise RuntimeError("the database is gone")
+
+    with pytest.raises(RuntimeError, match="database"):
+        engine(sleeping_first(notes)).run(JOB, Allowance(0.05, may_go_on))
+    assert not any(map(is_alive, notes.pids))

@@ -5,12 +5,17 @@ import os
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 
 import distributed
 import pytest
 from integrations.clusters import (
+    JOB,
     TERMS,
-    Notes,
+    check_an_error_of_the_allowance,
+    check_failures_and_timeouts,
+    check_lost_machines_and_progress,
+    go_on,
     kill,
     losses,
     parents_of,
@@ -22,12 +27,10 @@ from parts import Greedy, RoundRobin
 from processes import FOREVER, PATIENCE, is_alive, wait_until
 
 from farthing import InvalidInput, Steps, Study
-from farthing.errors import Infrastructure
 from farthing.integrations.dask import BEGIN, Dask, _evaluate, _Watch
-from farthing.running import Allowance, CallableTask, CommandTask, Job, Part, report_progress
+from farthing.running import Allowance, CallableTask, CommandTask, Part
 
 pytestmark = pytest.mark.xdist_group("dask")  # one test process, one cluster
-JOB = Job({"x": 0.5}, number=0, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -47,29 +50,6 @@ def client(cluster):
     with distributed.Client(cluster) as client:
         client.wait_for_workers(4)
         yield client
-
-
-@pytest.fixture
-def study(tmp_path):
-    made = []
-
-    def make(**settings):
-        made.append(Study.create(tmp_path / "a.db", name="a", **TERMS | settings))
-        return made[0]
-
-    yield make
-    made[0].close()
-
-
-@pytest.fixture
-def notes(tmp_path):
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    return Notes(folder)
-
-
-def go_on(usage):
-    return None
 
 
 def engine(client, objective, **settings):
@@ -204,31 +184,9 @@ def test_a_client_that_closes_ends_the_run(cluster, study, notes):
 
 @pytest.mark.slow
 def test_failures_lost_machines_and_progress(client):
-    def fails(params):
-        raise ValueError("too large")
-
-    def machine(params):
-        raise Infrastructure("no disk")
-
-    def reports(params):
-        for step in range(3):
-            report_progress(step, 1.0 / (step + 1), cost=step + 1.0)
-        return 0.25
-
-    failed = engine(client, fails).run(JOB, Allowance(0.1, go_on))
-    assert failed.state == "failed"
-    assert "ValueError: too large" in failed.error
-    assert engine(client, machine).run(JOB, Allowance(0.1, go_on)).state == "lost"
-    heard = []
-    allowance = Allowance(0.1, go_on, lambda message, usage: heard.append((message, usage)))
-    done = engine(client, reports).run(JOB, allowance)
-    assert (done.state, done.value) == ("done", 0.25)
-    assert [message["step"] for message, _ in heard] == [0, 1, 2]
+    check_failures_and_timeouts(partial(engine, client))
+    heard = check_lost_machines_and_progress(partial(engine, client))
     assert heard[-1][1].reported == {"": 3.0}
-    late = engine(client, lambda params: time.sleep(999), timeout=0.2)
-    ended = late.run(JOB, Allowance(0.1, go_on))
-    assert ended.state == "killed"
-    assert "timeout" in ended.error
 
 
 def test_a_command_runs_on_a_worker(client, study):
@@ -258,13 +216,7 @@ def test_a_trial_that_waits_for_a_worker_uses_nothing(client, notes):
 
 @pytest.mark.slow
 def test_an_error_of_the_allowance_is_raised_and_ends_the_trial(client, notes):
-    def may_go_on(usage):
-        if notes.pids:
-            raise RuntimeError("the database is gone")
-
-    with pytest.raises(RuntimeError, match="database"):
-        engine(client, sleeping_first(notes)).run(JOB, Allowance(0.05, may_go_on))
-    assert not any(map(is_alive, notes.pids))
+    check_an_error_of_the_allowance(partial(engine, client), notes)
 
 
 @pytest.mark.slow

@@ -10,8 +10,11 @@ from dataclasses import replace
 import pytest
 from clocks import Clock
 from integrations.clusters import (
-    TERMS,
-    Notes,
+    JOB,
+    check_an_error_of_the_allowance,
+    check_failures_and_timeouts,
+    check_lost_machines_and_progress,
+    go_on,
     kill,
     losses,
     parents_of,
@@ -29,16 +32,14 @@ with warnings.catch_warnings():
     import ray
     from ray import tune
 
-from farthing import Float, InvalidInput, Steps, Study
-from farthing.errors import Infrastructure
+from farthing import Float, InvalidInput, Steps
 from farthing.integrations.capacity import capacity
 from farthing.integrations.ray import Ray, _Watch
 from farthing.integrations.ray_tune import BudgetSearch
 from farthing.policies import Random
-from farthing.running import Allowance, CallableTask, Job, Part, report_progress
+from farthing.running import Allowance, CallableTask, Part
 from farthing.stopping import MaxTrials
 
-JOB = Job({"x": 0.5}, number=0, seed=0)
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning"),
     pytest.mark.xdist_group("ray"),  # one test process, one Ray cluster
@@ -53,29 +54,6 @@ def cluster():
         ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="critical")
     yield
     ray.shutdown()
-
-
-@pytest.fixture
-def study(tmp_path):
-    made = []
-
-    def make(**settings):
-        made.append(Study.create(tmp_path / "a.db", name="a", **TERMS | settings))
-        return made[0]
-
-    yield make
-    made[0].close()
-
-
-@pytest.fixture
-def notes(tmp_path):
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    return Notes(folder)
-
-
-def go_on(usage):
-    return None
 
 
 def engine(objective, **settings):
@@ -149,30 +127,8 @@ def test_a_lost_worker_is_a_lost_trial(cluster, study, notes):
 
 
 def test_failures_lost_machines_and_progress(cluster):
-    def fails(params):
-        raise ValueError("too large")
-
-    def machine(params):
-        raise Infrastructure("no disk")
-
-    def reports(params):
-        for step in range(3):
-            report_progress(step, 1.0 / (step + 1), cost=step + 1.0)
-        return 0.25
-
-    failed = engine(fails).run(JOB, Allowance(0.1, go_on))
-    assert failed.state == "failed"
-    assert "ValueError: too large" in failed.error
-    assert engine(machine).run(JOB, Allowance(0.1, go_on)).state == "lost"
-    heard = []
-    allowance = Allowance(0.1, go_on, lambda message, usage: heard.append((message, usage)))
-    done = engine(reports).run(JOB, allowance)
-    assert (done.state, done.value) == ("done", 0.25)
-    assert [message["step"] for message, _ in heard] == [0, 1, 2]
-    late = engine(lambda params: time.sleep(999), timeout=0.2)
-    ended = late.run(JOB, Allowance(0.1, go_on))
-    assert ended.state == "killed"
-    assert "timeout" in ended.error
+    check_failures_and_timeouts(engine)
+    check_lost_machines_and_progress(engine)
 
 
 def test_a_trial_whose_node_runs_out_of_memory_is_lost(monkeypatch):
@@ -207,13 +163,7 @@ def test_a_trial_that_waits_for_a_node_uses_nothing(cluster):
 
 @pytest.mark.slow
 def test_an_error_of_the_allowance_is_raised_and_ends_the_trial(cluster, notes):
-    def may_go_on(usage):
-        if notes.pids:
-            raise RuntimeError("the database is gone")
-
-    with pytest.raises(RuntimeError, match="database"):
-        engine(sleeping_first(notes)).run(JOB, Allowance(0.05, may_go_on))
-    assert not any(map(is_alive, notes.pids))
+    check_an_error_of_the_allowance(engine, notes)
 
 
 def test_invalid_arguments_are_refused(cluster, monkeypatch):

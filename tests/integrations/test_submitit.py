@@ -5,11 +5,13 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from integrations.clusters import (
-    TERMS,
-    Notes,
+    JOB,
+    check_an_error_of_the_allowance,
+    check_failures_and_timeouts,
     kill,
     losses,
     parents_of,
@@ -18,17 +20,15 @@ from integrations.clusters import (
     square,
 )
 from parts import Greedy, RoundRobin
-from processes import FOREVER, PATIENCE, is_alive, wait_until
+from processes import PATIENCE, is_alive, wait_until
 
-from farthing import InvalidInput, Steps, Study
-from farthing.running import Allowance, CallableTask, Job, Part
+from farthing import InvalidInput, Steps
+from farthing.running import Allowance, CallableTask, Part
 
 submitit = pytest.importorskip("submitit")
 
 from farthing.integrations import submitit as ours  # noqa: E402
 from farthing.integrations.submitit import Submitit, _evaluate, _Folder  # noqa: E402
-
-JOB = Job({"x": 0.5}, number=0, seed=0)
 
 
 @pytest.fixture
@@ -39,25 +39,6 @@ def executor(tmp_path, monkeypatch):
     made = submitit.LocalExecutor(tmp_path / "jobs")
     made.update_parameters(timeout_min=60)
     return made
-
-
-@pytest.fixture
-def study(tmp_path):
-    made = []
-
-    def make(**settings):
-        made.append(Study.create(tmp_path / "a.db", name="a", **TERMS | settings))
-        return made[0]
-
-    yield make
-    made[0].close()
-
-
-@pytest.fixture
-def notes(tmp_path):
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    return Notes(folder)
 
 
 def engine(executor, objective, **settings):
@@ -125,16 +106,7 @@ def command_of(pid):
 
 @pytest.mark.slow
 def test_failures_and_timeouts(executor):
-    def fails(params):
-        raise ValueError("too large")
-
-    failed = engine(executor, fails).run(JOB, Allowance(0.1, lambda usage: None))
-    assert failed.state == "failed"
-    assert "ValueError: too large" in failed.error
-    late = engine(executor, lambda params: time.sleep(FOREVER), timeout=0.2)
-    ended = late.run(JOB, Allowance(0.1, lambda usage: None))
-    assert ended.state == "killed"
-    assert "timeout" in ended.error
+    check_failures_and_timeouts(partial(engine, executor))
 
 
 @pytest.mark.slow
@@ -162,13 +134,7 @@ def test_a_training_that_goes_on_stays_in_its_job(executor, study, notes):
 
 @pytest.mark.slow
 def test_an_error_of_the_allowance_is_raised_and_ends_the_trial(executor, notes):
-    def may_go_on(usage):
-        if notes.pids:
-            raise RuntimeError("the database is gone")
-
-    with pytest.raises(RuntimeError, match="database"):
-        engine(executor, sleeping_first(notes)).run(JOB, Allowance(0.05, may_go_on))
-    assert not any(map(is_alive, notes.pids))
+    check_an_error_of_the_allowance(partial(engine, executor), notes)
 
 
 def test_a_trial_that_waits_in_the_queue_uses_nothing_and_is_cancelled(executor, monkeypatch):

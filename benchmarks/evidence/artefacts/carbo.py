@@ -30,12 +30,12 @@ from benchmarks.evidence.artefacts.curves import (
     by_method,
     clock_and_values,
     curves,
+    draw_median,
     middle,
     numbers,
     plain,
     quartiles,
     recorded_errors,
-    shade,
 )
 from benchmarks.evidence.artefacts.printed import NoRuns, carried_out, in_both_modes
 from benchmarks.evidence.replay import MOST, Job, Run
@@ -44,6 +44,7 @@ from farthing import Float, Optimizer, Space
 from farthing.policies import CostEffectiveDesign
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
@@ -273,17 +274,11 @@ def _draw_knn(kept: Json) -> Figure:
         title=f"{short_name(kept['problem'])} (star: best)",
     )
     left.legend()
-    for method, line in kept["curves"].items():
-        middle_.plot(SHARES * 100, numbers(line), color=colour(method), label=method)
-        if "quartiles" in kept:
-            shade(middle_, SHARES * 100, kept["quartiles"][method], colour(method))
-    middle_.set(
-        xlabel="% of the budget", ylabel="median best error", title=short_name(kept["problem"])
-    )
+    _draw_medians(middle_, kept)
     for method, line in kept["normalised"].items():
         mean, sd = numbers(line["mean"]), numbers(line["sd"])
-        right.plot(SHARES * 100, mean, color=colour(method), label=method)
-        shade(right, SHARES * 100, [plain(mean - sd), plain(mean + sd)], colour(method))
+        style = {"color": colour(method), "label": method}
+        draw_median(right, SHARES * 100, mean, [plain(mean - sd), plain(mean + sd)], **style)
     right.set(xlabel="% of the budget", ylabel="normalised error", title="all KNN problems")
     right.legend()
     return figure
@@ -380,9 +375,9 @@ def _draw_schedule(kept: Json) -> Figure:
         for method, line in lines.items():
             cost = numbers(line["cost"])
             at = np.arange(1.0, len(cost) + 1)
-            axis.semilogy(at, cost, color=colour(method), label=method, lw=1.1)
-            if "quartiles" in line:
-                shade(axis, at, line["quartiles"], colour(method))
+            style = {"color": colour(method), "label": method, "lw": 1.1}
+            draw_median(axis, at, cost, line["quartiles"], **style)
+            axis.set_yscale("log")
         if "CArBO" in lines:
             axis.axvspan(0, lines["CArBO"]["eighth"], color=colour("CArBO"), alpha=0.12)
         axis.set(title=short_name(problem), xlabel="evaluation")
@@ -599,9 +594,8 @@ def draw_errors(kept: Json) -> Figure:
         for k, method in enumerate(METHODS):
             excess = 100 * (part["error"][method] / least - 1)
             y = place + 0.16 * (k - 1.5)
-            if "quartiles" in part:
-                ends = np.maximum(100 * (numbers(part["quartiles"][method]) / least - 1), 0)
-                axis.plot(ends, [y, y], color=colour(method), lw=1)
+            ends = np.maximum(100 * (numbers(part["quartiles"][method]) / least - 1), 0)
+            axis.plot(ends, [y, y], color=colour(method), lw=1)
             label = method if place == 0 else None
             axis.plot(excess, y, "o", color=colour(method), ms=4, label=label, clip_on=False)
         axis.axhline(place + 0.5, color="black", lw=0.3, alpha=0.3)
@@ -848,15 +842,19 @@ def _draw_lines(kept: Json) -> Figure:
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(5, 3.2))
+    _draw_medians(axis, kept)
+    axis.legend()
+    return figure
+
+
+def _draw_medians(axis: Axes, kept: Json) -> None:
+    """The curves of all methods on one problem."""
     for method, line in kept["curves"].items():
-        axis.plot(SHARES * 100, numbers(line), color=colour(method), label=method)
-        if "quartiles" in kept:
-            shade(axis, SHARES * 100, kept["quartiles"][method], colour(method))
+        style = {"color": colour(method), "label": method}
+        draw_median(axis, SHARES * 100, line, kept["quartiles"][method], **style)
     axis.set(
         xlabel="% of the budget", ylabel="median best error", title=short_name(kept["problem"])
     )
-    axis.legend()
-    return figure
 
 
 SHARE_METHODS = ("CArBO", "CArBO_2/8", "CArBO_4/8", "CArBO_6/8")

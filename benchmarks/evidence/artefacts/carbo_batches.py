@@ -42,12 +42,12 @@ from benchmarks.evidence.artefacts.curves import (
     SHARES,
     clock_and_values,
     curves,
+    draw_median,
     middle,
     numbers,
     plain,
     quartiles,
     recorded_errors,
-    shade,
 )
 from benchmarks.evidence.artefacts.printed import in_both_modes
 from benchmarks.evidence.replay import MOST, Run
@@ -158,12 +158,10 @@ def _scaling_verdict(kept: Json) -> str:
 def _draw_scaling(kept: Json) -> Figure:
     figure, (left, right) = grid(2, width=4.0, height=2.9)
     for hue, (size, part) in zip(HUES, kept["sizes"].items(), strict=False):
-        line = numbers(part["curve"])
+        style = {"color": hue, "label": f"batch {size}"}
         for axis, scale in ((left, 1), (right, int(size))):
             at = SHARES * part["limit"] * scale
-            axis.plot(at, line, color=hue, label=f"batch {size}")
-            if "quartiles" in part:
-                shade(axis, at, part["quartiles"], hue)
+            draw_median(axis, at, part["curve"], part["quartiles"], **style)
     left.set(xlabel="wall-clock seconds", ylabel="median best error", xscale="log")
     right.set(xlabel="seconds of all machines together")
     for axis in (left, right):

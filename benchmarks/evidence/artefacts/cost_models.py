@@ -32,11 +32,11 @@ from benchmarks.evidence.artefacts.curves import (
     by_method,
     clock_and_values,
     curves,
+    draw_median,
     middle,
     numbers,
     plain,
     quartiles,
-    shade,
 )
 from benchmarks.evidence.artefacts.pareto import DIFFERS as PARETO_DIFFERS
 from benchmarks.evidence.artefacts.printed import NoRuns, in_both_modes
@@ -408,25 +408,29 @@ def _transferred(settings: Settings) -> Json:
         errors: dict[str, list[float]] = {}
         for seed in range(settings.count(SEEDS, quick=1)):
             priced = _shuffled(f"xgboost/{name}", seed)
-            for label, learner in transfers(rows, meta[name], quick=settings.quick):
-                if seed == 0:  # nothing offline depends on the seed
-                    errors[f"{label} (0)"] = [log_rmse(learner, priced, 0)]
-                if label == "naive linear":
-                    for n in ONLINE_COUNTS:
-                        for kind, each in (
-                            (f"{label} and level ({n})", learner),
-                            (f"{label}, level and GP ({n})", ResidualGP(learner)),
-                        ):
-                            errors.setdefault(kind, []).append(log_rmse(each, priced, n))
-            for n in ONLINE_COUNTS:
-                for label in ("GP", "LV 3", "AutoCost"):
-                    found_here = errors.setdefault(f"{label} ({n})", [])
-                    found_here.append(log_rmse(MODELS[label], priced, n))
+            for label, n, learner in _transferred_models(rows, meta[name], settings):
+                if n or seed == 0:  # without costs of this problem nothing depends on the seed
+                    errors.setdefault(f"{label} ({n})", []).append(log_rmse(learner, priced, n))
         found[name] = {
             "kind": meta[name]["kind"],
             "rmse": {k: float(np.mean(v)) for k, v in errors.items()},
         }
     return {"problems": found, "seeds": settings.count(SEEDS, quick=1)}
+
+
+def _transferred_models(
+    rows: list[Json], here: Json, settings: Settings
+) -> Iterator[tuple[str, int, CostLearner]]:
+    """The name of each model, the costs of this problem that it sees, and its learner."""
+    for label, learner in transfers(rows, here, quick=settings.quick):
+        yield label, 0, learner
+        if label == "naive linear":
+            for n in ONLINE_COUNTS:
+                yield f"{label} and level", n, learner
+                yield f"{label}, level and GP", n, ResidualGP(learner)
+    for n in ONLINE_COUNTS:
+        for label in ("GP", "LV 3", "AutoCost"):
+            yield label, n, MODELS[label]
 
 
 def _by_kind(kept: Json) -> dict[str, dict[str, Array]]:
@@ -692,9 +696,8 @@ def _draw_perceptrons(kept: Json) -> Figure:
     figure, axes = grid(2 if kept["curves"] else 1, width=4.1, height=3.4)
     _draw_flops(axes[0], kept)
     for method, curve in kept["curves"].items():
-        axes[1].plot(100 * SHARES, numbers(curve), label=method, color=colour(method))
-        if "quartiles" in kept:
-            shade(axes[1], 100 * SHARES, kept["quartiles"][method], colour(method))
+        style = {"label": method, "color": colour(method)}
+        draw_median(axes[1], 100 * SHARES, curve, kept["quartiles"][method], **style)
         axes[1].set_xlabel("budget spent (%)")
         axes[1].set_ylabel(f"median error, {kept['problem'].split('/')[1]}, {kept['runs']} runs")
         axes[1].legend()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,10 +73,16 @@ def quartiles(rows: Array) -> list[list[float | None]]:
         return [plain(line) for line in np.percentile(filled, [25, 75], axis=0)]
 
 
-def shade(axis: Axes, x: Array, quartiles: Sequence[Sequence[float | None]], hue: str) -> None:
-    """The space between the quartiles."""
-    low, high = (numbers(line) for line in quartiles)
-    axis.fill_between(x, low, high, color=hue, alpha=0.15, lw=0)
+def draw_median(
+    axis: Axes,
+    x: Array,
+    line: Iterable[float | None],
+    quartiles: Iterable[Iterable[float | None]],
+    **style: Any,
+) -> None:
+    """A line, and the space between the quartiles in the same colour."""
+    axis.plot(x, numbers(line), **style)
+    axis.fill_between(x, *map(numbers, quartiles), color=style["color"], alpha=0.15, lw=0)
 
 
 def plain(array: Array) -> list[float | None]:

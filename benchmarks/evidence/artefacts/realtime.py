@@ -9,7 +9,7 @@ lower error at the end of the time wins. Each model counts as a family.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +24,14 @@ from benchmarks.evidence.artefacts.artefact import (
     grid,
     markdown,
 )
-from benchmarks.evidence.artefacts.curves import SHARES, middle, numbers, plain, quartiles, shade
+from benchmarks.evidence.artefacts.curves import (
+    SHARES,
+    draw_median,
+    middle,
+    numbers,
+    plain,
+    quartiles,
+)
 from benchmarks.evidence.artefacts.duels import Duel
 from benchmarks.evidence.realtime import CANDIDATES, HELD_BACK, METHODS, MODELS, Job
 from benchmarks.evidence.replay import Missing
@@ -55,20 +62,18 @@ def jobs_of(settings: Settings) -> list[Job]:
 
 def _compute(settings: Settings) -> Json:
     jobs = jobs_of(settings)
+    return {**summary(_carried_out(jobs, settings)), "planned": len(jobs)}
+
+
+def _carried_out(jobs: list[Job], settings: Settings) -> dict[Job, Json]:
+    """The runs, and the note of those that are planned and not kept; one takes its budget."""
+    same_source = not settings.any_source
     runs = realtime.carry_out(
-        jobs,
-        processes=settings.jobs,
-        same_source=not settings.any_source,
-        more=settings.more,
+        jobs, processes=settings.jobs, same_source=same_source, more=settings.more
     )
-    settings.missing.append(_missing(jobs, runs))
-    return {**summary(runs), "planned": len(jobs)}
-
-
-def _missing(jobs: list[Job], runs: Mapping[Job, Json]) -> Missing:
-    """The planned runs that are not kept; one takes its budget."""
     todo = [job for job in jobs if job not in runs]
-    return Missing(len(todo), sum(job.budget for job in todo) / 3600.0)
+    settings.missing.append(Missing(len(todo), sum(job.budget for job in todo) / 3600.0))
+    return runs
 
 
 def _best(record: Json, shares: np.ndarray) -> np.ndarray:
@@ -138,18 +143,7 @@ def _table(kept: Json) -> str:
     rows = []
     for budget, by_model in kept["models"].items():
         for model, by in by_model.items():
-            medians = {m: float(np.median(numbers(part["finals"]))) for m, part in by.items()}
-            cells = []
-            for method in METHODS:
-                if method not in by:
-                    cells.append("-")
-                    continue
-                part = by[method]
-                count = len(part["finals"])
-                text = f"{medians[method]:.4f} ({part['evaluations']:.0f}; {count})"
-                lowest = medians[method] <= min(medians.values())
-                cells.append(f"**{text}**" if lowest else text)
-            rows.append([model, f"{budget} s", *cells])
+            rows.append([model, f"{budget} s", *_medians(by, METHODS, ".4f")])
     finals = markdown(("model", "budget", *METHODS), rows)
     rows = [
         [method, f"{budget} s", part["duels"], *map(Duel(**part).text, range(3)), _verdict_of(part)]
@@ -174,6 +168,21 @@ def _table(kept: Json) -> str:
             markdown(("method", "budget", "median", "least", "most"), overhead),
         ]
     )
+
+
+def _medians(by: Json, methods: Sequence[str], digits: str) -> list[str]:
+    """Median final (median evaluations; runs) of each method, the lowest in bold."""
+    medians = {m: float(np.median(numbers(part["finals"]))) for m, part in by.items()}
+    cells = []
+    for method in methods:
+        text = "-"
+        if part := by.get(method):
+            counts = f"({part['evaluations']:.0f}; {len(part['finals'])})"
+            text = f"{medians[method]:{digits}} {counts}"
+            if medians[method] <= min(medians.values()):
+                text = f"**{text}**"
+        cells.append(text)
+    return cells
 
 
 def _verdict_of(part: Json) -> str:
@@ -213,10 +222,9 @@ def _draw(kept: Json) -> Figure:
     figure, axes = grid(len(shown), width=2.7, height=2.5)
     for axis, (budget, model, by) in zip(axes, shown, strict=True):
         for method, part in by.items():
-            hue, at = colour(COLOURS.get(method, method)), SHARES * float(budget)
-            axis.plot(at, numbers(part["curve"]), color=hue, label=method, lw=1.3)
-            if "quartiles" in part:
-                shade(axis, at, part["quartiles"], hue)
+            style = {"color": colour(COLOURS.get(method, method)), "label": method, "lw": 1.3}
+            at = SHARES * float(budget)
+            draw_median(axis, at, part["curve"], part["quartiles"], **style)
         few = min(len(part["finals"]) for part in by.values())
         axis.set(title=f"{model}, {budget} s ({few}+ seeds)", xlabel="seconds", yscale="log")
         axis.title.set_fontsize(8.5)
@@ -244,14 +252,7 @@ def choice_jobs(settings: Settings) -> list[Job]:
 
 def _choice(settings: Settings) -> Json:
     jobs = choice_jobs(settings)
-    runs = realtime.carry_out(
-        jobs,
-        processes=settings.jobs,
-        same_source=not settings.any_source,
-        more=settings.more,
-    )
-    settings.missing.append(_missing(jobs, runs))
-    return {**choice(runs), "planned": len(jobs)}
+    return {**choice(_carried_out(jobs, settings)), "planned": len(jobs)}
 
 
 def choice(runs: Mapping[Job, Json]) -> Json:
@@ -289,16 +290,8 @@ def _choice_table(kept: Json) -> str:
     methods = (*CANDIDATES, RIVAL)
     rows = []
     for model, by in kept["models"].items():
-        medians = {m: float(np.median(numbers(part["finals"]))) for m, part in by.items()}
-        cells = []
-        for method in methods:
-            if method not in by:
-                cells.append("-")
-                continue
-            count = len(by[method]["finals"])
-            text = f"{medians[method]:.4g} ({by[method]['evaluations']:.0f}; {count})"
-            cells.append(f"**{text}**" if medians[method] <= min(medians.values()) else text)
-        rows.append([f"{model}{' (held back)' if model in HELD_BACK else ''}", *cells])
+        name = f"{model}{' (held back)' if model in HELD_BACK else ''}"
+        rows.append([name, *_medians(by, methods, ".4g")])
     parts = [
         f"Median final error (median evaluations; runs) with {CHOICE_BUDGET:g} s. {kept['runs']} "
         f"of {kept['planned']} planned runs are complete.",

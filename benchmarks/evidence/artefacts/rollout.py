@@ -31,11 +31,11 @@ from benchmarks.evidence.artefacts.curves import (
     by_method,
     clock_and_values,
     curves,
+    draw_median,
     middle,
     numbers,
     plain,
     quartiles,
-    shade,
 )
 from benchmarks.evidence.artefacts.printed import NoRuns, carried_out, in_both_modes
 from benchmarks.evidence.replay import MOST, Job, Run
@@ -226,10 +226,8 @@ def _draw(kept: Json) -> Figure:
     figure, axes = grid(len(kept["problems"]), 2, width=3.9, height=2.7)
     for axis, (name, by) in zip(axes, kept["problems"].items(), strict=True):
         for method, part in by.items():
-            hue = colour(COLOURS[method])
-            axis.plot(100 * SHARES, numbers(part["curve"]), color=hue, label=method)
-            if "quartiles" in part:
-                shade(axis, 100 * SHARES, part["quartiles"], hue)
+            style = {"color": colour(COLOURS[method]), "label": method}
+            draw_median(axis, 100 * SHARES, part["curve"], part["quartiles"], **style)
         axis.set(title=f"{_short(name)} ({kept['seeds'][name]} seeds)", xlabel="% of the budget")
     axes[0].set_ylabel("median best value")
     axes[-1].legend()

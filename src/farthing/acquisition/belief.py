@@ -307,11 +307,9 @@ class Belief:
         costs = [Normal(least_of(model, X), none) for model in self.cost.values()]
         cost, shortfall = Normal(none, none), np.full(len(X), -np.inf)
         if costs:
-            (mean_cost, _), [shortfall] = (
-                self.one_cost(costs, self.left)[0],
-                self.shortfall(costs, self.left)[0],
-            )
-            cost = Normal(np.minimum(mean_cost[0], np.log(self.cap / 2.0)), none)
+            expected = self.one_cost(costs, self.left)[0].mean[0]
+            cost = Normal(np.minimum(expected, np.log(self.cap / 2.0)), none)
+            [shortfall] = self.shortfall(costs, self.left)[0]
         return Outlook(mean, std, cost, none, self.best, self.cap, shortfall)
 
     def slopes(self, X: Array) -> tuple[Outlook, OutlookSlopes]:
@@ -365,10 +363,8 @@ class Belief:
             self,
             objective=objective,
             cost={
-                resource: model.condition(x, paid[resource])
-                if resource in paid
-                else _after(model, x)
-                for resource, model in self.cost.items()
+                name: model.condition(x, paid[name]) if name in paid else _after(model, x)
+                for name, model in self.cost.items()
             },
             ledger=self.ledger.charge(None, paid),
             history=self.history.adding(trial),
@@ -421,24 +417,20 @@ def believe(
         constraints: what a trial must meet to be feasible.
         sources: earlier studies, which give the prior mean of the objective.
     """
-    done, finished = history.done, history.having("done", "failed", "killed")
+    done = history.done
     memories = dict(((model or learners) and history.last_note("memories")) or {})
     X = history.points("done").reshape(-1, space.d)
     y = sign * np.array([t.value for t in done], dtype=np.float64).clip(-LARGEST, LARGEST)
-    objective, success = None, None
+    objective, success, trainings = None, None, None
     feasibility: tuple[Feasibility, ...] = ()
     feasible = are_feasible(constraints, done) if constraints else np.ones(len(y), dtype=np.bool_)
-    # An initial design that has spent its share ends once two trials have returned a value.
     prior, trust = prior_mean(sources if model or curves else (), space.options, X, y)
-    first = START_TRUSTED if trust and max(trust.values()) >= TRUSTED else START
-    design_ended = len(finished) >= first or ledger.spent_share >= START_SHARE
     how: dict[str, Any] = {"options": space.options, "noisy": noisy, "seldom": light}
-    if model and design_ended and len(done) >= 2:
+    if model and _design_has_ended(history, ledger, trust):
         before = memories.get("objective")
         objective, memories["objective"] = refit(X, y, before, prior=prior, **how)
         feasibility, of_constraints = fit_constraints(constraints, X, done, memories, **how)
         memories |= of_constraints
-    trainings = None
     began = 2 if ledger.spent_share >= START_SHARE else START
     if curves and steps is not None and is_staged(steps) and has_begun(history, steps, began):
         reports = sum(len(t.curve) for t in history)
@@ -463,15 +455,15 @@ def believe(
     cost, of_costs = fit_costs(learners, space, history, steps, memories, seldom=light)
     memories |= of_costs
     best = np.array([y[feasible].min(initial=np.inf)])
-    if noisy and objective is not None and feasible.any():
-        best = objective.at(X[feasible]).mean.min(axis=0)
     if objective is not None:
+        if noisy and feasible.any():
+            best = objective.at(X[feasible]).mean.min(axis=0)
         objective = penalise_failures(objective, history, y)
-    if history.running and objective is not None:
-        pending = history.points("running")[-MAX_PENDING:]
-        rng = np.random.default_rng([seed, len(history), FANTASIES])
-        feasibility, met = fantasise_constraints(feasibility, pending, rng.spawn(1)[0])
-        objective, best = fantasise(objective, best, pending, rng, met)
+        if history.running:
+            pending = history.points("running")[-MAX_PENDING:]
+            rng = np.random.default_rng([seed, len(history), FANTASIES])
+            feasibility, met = fantasise_constraints(feasibility, pending, rng.spawn(1)[0])
+            objective, best = fantasise(objective, best, pending, rng, met)
     return Belief(
         space=space,
         objective=objective,
@@ -497,3 +489,11 @@ def believe(
         prior=prior,
         trust=trust,
     )
+
+
+def _design_has_ended(history: History, ledger: Ledger, trust: Mapping[str, float]) -> bool:
+    """Whether the initial design has enough trials, or has spent its share, and two values."""
+    finished = history.having("done", "failed", "killed")
+    first = START_TRUSTED if max(trust.values(), default=0.0) >= TRUSTED else START
+    is_over = len(finished) >= first or ledger.spent_share >= START_SHARE
+    return is_over and len(history.done) >= 2

@@ -1,4 +1,8 @@
-"""Values of trials that have none: draws for the running ones, penalties for the failed ones."""
+"""Values of trials that have none: draws for the running ones, penalties for the failed ones.
+
+running   y^(i) ~ N(mean(X), C(X, X)),   best^(i) = min(best, y^(i)),   i = 1 .. FANTASIES
+failed    y = max(mean(x), median of y)
+"""
 
 from __future__ import annotations
 

@@ -33,13 +33,12 @@ from scipy.special import ndtr, ndtri
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.outlook import Outlook
-from farthing.acquisition.protocols import Policy
 from farthing.acquisition.scores import Score
 from farthing.acquisition.search import sobol
 from farthing.cost import DependsOnPrevious
 from farthing.models.feasibility import Feasibility
 from farthing.models.gp import VARIANCE_FLOOR, Normal
-from farthing.models.normal import expected_cost, h, log_below, log_ei
+from farthing.models.normal import expected_cost, h, log_below
 
 __all__ = [
     "Base",
@@ -48,7 +47,6 @@ __all__ = [
     "draws",
     "gains",
     "joint_posterior",
-    "rolled_out_gains",
     "visited",
 ]
 
@@ -99,13 +97,10 @@ class Limit:
     measured_noise: float  # that measurements have
     bound: float
 
-    def spread(self, variance: Array) -> Array:
-        """The standard deviation of a measurement."""
-        return np.sqrt(np.maximum(variance, self.floor) + self.measured_noise)
-
     def log_probability(self, mean: Array, variance: Array) -> Array:
         """ln P(the constraint is met)."""
-        return log_below(mean, self.spread(variance), self.bound)
+        std = np.sqrt(np.maximum(variance, self.floor) + self.measured_noise)
+        return log_below(mean, std, self.bound)
 
 
 def _limit(X: Array, model: Feasibility) -> Limit:
@@ -138,6 +133,11 @@ class JointPosterior:
     depends_on_previous: bool  # whether a cost depends on the previous evaluation
     after: dict[int, tuple[Normal, ...]] = field(default_factory=dict)  # cache of costs_after
 
+    @property
+    def measured_noise(self) -> float:
+        """The variance of the noise of an evaluation."""
+        return self.noise if self.belief.noisy else 0.0
+
     def costs_after(self, previous: Ints) -> tuple[Normal, ...]:
         """ln c of each resource, (u, m), after evaluations at the points `previous`, (u,)."""
         for i in {int(i) for i in previous} - set(self.after):
@@ -151,34 +151,33 @@ class JointPosterior:
         )
 
 
-class _LimitOnPaths:
-    """A constraint along r paths: its posterior at all points after the evaluations so far."""
+class _OnPaths:
+    """The posterior at all points along r paths, after the evaluations of each path so far."""
 
-    def __init__(self, limit: Limit, paths: int) -> None:
-        self.limit = limit
-        self.mean = np.repeat(limit.mean[None], paths, axis=0)  # (r, m)
-        self.variance = np.repeat(np.diag(limit.covariance)[None], paths, axis=0)
+    def __init__(self, posterior: JointPosterior | Limit, mean: Array) -> None:
+        self.posterior = posterior
+        self.mean = mean  # (r, m)
+        self.variance = np.repeat(np.diag(posterior.covariance)[None], len(mean), axis=0)
         self.updates: list[Array] = []
 
-    def evaluate(self, at: Ints, z: Array) -> Bools:
-        """Measure at the points `at`, (r,), with the normal draws z, (r,): which meet the bound."""
+    def evaluate(self, at: Ints, z: Array) -> Array:
+        """(r,) measurements at the points `at`, (r,), with the normal draws z, (r,).
+
+        Each is a rank-one update of the posterior at all points.
+        """
         rows = np.arange(len(at))
-        v = self.limit.covariance[at]
+        v = self.posterior.covariance[at]
         for u in self.updates:
             v -= u * u[rows, at][:, None]
-        here = np.maximum(v[rows, at], self.limit.floor)
-        pivot = np.sqrt(here + self.limit.noise)
+        here = np.maximum(v[rows, at], self.posterior.floor)
+        pivot = np.sqrt(here + self.posterior.noise)
         v /= pivot[:, None]
-        surprise = self.limit.spread(here) * z
-        met = self.mean[rows, at] + surprise <= self.limit.bound
+        surprise = np.sqrt(here + self.posterior.measured_noise) * z
+        measured = self.mean[rows, at] + surprise
         self.mean += v * (surprise / pivot)[:, None]
         self.variance -= v * v
         self.updates.append(v)
-        return np.asarray(met)
-
-    def log_probability(self) -> Array:
-        """(r, m) ln P(the constraint is met) at every point of every path."""
-        return self.limit.log_probability(self.mean, self.variance)
+        return np.asarray(measured)
 
 
 def joint_posterior(belief: Belief, X: Array, is_open: Bools) -> JointPosterior:
@@ -301,55 +300,35 @@ def _simulate(
     joint: JointPosterior, first: Ints, drawn: Draws, base: Base, truncate: bool
 ) -> tuple[Array, list[Ints]]:
     """(a, p) standardised gains of a few first points, and the points of each of r = a p paths."""
-    p = len(drawn.normals)
-    C, noisy = joint.covariance, joint.belief.noisy
+    p, noisy = len(drawn.normals), joint.belief.noisy
     once = joint.belief.space.rows is not None and not noisy  # no row is evaluated twice
     prices = _prices(joint, joint.belief.left, joint.costs)
-    first_std = np.sqrt(np.maximum(C[first, first], joint.floor))
-    reward = first_std * h((joint.best[:, None] - joint.mean[:, first]) / first_std)  # (f, a)
-    reward = reward.mean(axis=0) * prices.probability[0, first]
-    for limit in joint.limits:
-        feasible = limit.log_probability(limit.mean, np.diag(limit.covariance))
-        reward = reward * np.exp(feasible[first])
-    gained = np.repeat(reward, p)
-
-    mean = np.tile(joint.mean[drawn.fantasy], (len(first), 1))  # (r, m)
-    variance = np.repeat(np.diag(C)[None], len(mean), axis=0)
+    gained = np.repeat(_first_gains(joint, first, prices), p)
+    r = len(gained)
+    objective = _OnPaths(joint, np.tile(joint.mean[drawn.fantasy], (len(first), 1)))
+    limits = [_OnPaths(each, np.repeat(each.mean[None], r, axis=0)) for each in joint.limits]
     best = np.tile(joint.best[drawn.fantasy], len(first))
-    left = np.repeat(joint.belief.left, len(mean), axis=1)
-    rows, at, state_of = np.arange(len(mean)), np.repeat(first, p), np.zeros(len(mean), np.int64)
-    alive = np.ones(len(mean), dtype=np.bool_)
-    limits = [_LimitOnPaths(each, len(mean)) for each in joint.limits]
+    left = np.repeat(joint.belief.left, r, axis=1)
+    rows, at, state_of = np.arange(r), np.repeat(first, p), np.zeros(r, np.int64)
+    alive = np.ones(r, dtype=np.bool_)
     path: list[Ints] = []
-    updates: list[Array] = []
     for t, score in enumerate(base):
-        # The rank-one update of the posterior at all points.
-        v = C[at]
-        for u in updates:
-            v -= u * u[rows, at][:, None]
-        here = np.maximum(v[rows, at], joint.floor)
-        pivot = np.sqrt(here + joint.noise)
-        v /= pivot[:, None]
-        z = np.tile(drawn.normals[:, t], len(first))
-        surprise = pivot * z if noisy else np.sqrt(here) * z
-        seen = mean[rows, at] + surprise
-        mean += v * (surprise / pivot)[:, None]
-        now = mean[rows, at] if noisy else seen
-        for j, each in enumerate(limits):
-            met = each.evaluate(at, np.tile(drawn.measured[:, t, j], len(first)))
-            now = np.where(met, now, np.inf)
+        seen = objective.evaluate(at, np.tile(drawn.normals[:, t], len(first)))
+        now = objective.mean[rows, at] if noisy else seen
+        for j, (limit, along) in enumerate(zip(joint.limits, limits, strict=True)):
+            measured = along.evaluate(at, np.tile(drawn.measured[:, t, j], len(first)))
+            now = np.where(measured <= limit.bound, now, np.inf)
         best = np.minimum(best, now)
-        variance -= v * v
-        updates.append(v)
         path.append(at)
         left = _left_after(prices, state_of, left, at)
-
         prices, state_of = _states(joint, left, at)
-        std = np.sqrt(np.maximum(variance, joint.floor))
+        mean, std = objective.mean, np.sqrt(np.maximum(objective.variance, joint.floor))
         ei = std * h((best[:, None] - mean) / std)
         affordable = joint.is_open & (prices.shortfall <= 0)
         allowed = joint.is_open & np.ones_like(affordable) if truncate else affordable
-        log_feasible = sum((each.log_probability() for each in limits), np.zeros((1, 1)))
+        log_feasible = np.zeros((1, 1))
+        for limit, along in zip(joint.limits, limits, strict=True):
+            log_feasible = log_feasible + limit.log_probability(along.mean, along.variance)
         feasible_ei = ei * np.exp(log_feasible) if limits else ei
         if callable(score):
             log_success = joint.log_success + log_feasible
@@ -369,6 +348,17 @@ def _simulate(
         if not alive.any():
             break
     return gained.reshape(len(first), p), [*path[1:], at]
+
+
+def _first_gains(joint: JointPosterior, first: Ints, prices: _Prices) -> Array:
+    """(a,) standardised EI P(c <= cap) P(success) of the first points."""
+    std = np.sqrt(np.maximum(joint.covariance[first, first], joint.floor))
+    ei = std * h((joint.best[:, None] - joint.mean[:, first]) / std)  # (f, a)
+    gained = ei.mean(axis=0) * prices.probability[0, first]
+    for limit in joint.limits:
+        feasible = limit.log_probability(limit.mean, np.diag(limit.covariance))
+        gained = gained * np.exp(feasible[first])
+    return np.asarray(gained)
 
 
 def _scores(
@@ -399,46 +389,3 @@ def _scores(
         )
         out[rows] = score(outlook).score.reshape(count, -1)
     return out
-
-
-# ── rollout of any policy ──────────────────────────────────────────────────────────────────────
-
-
-def rolled_out_gains(
-    policy: Policy, belief: Belief, x: Array, drawn: Draws, rng: np.random.Generator
-) -> Array:
-    """(p,) gain of each path from x if `policy` proposes all later points; slow.
-
-    Every step builds a new belief by `Belief.fantasise` and calls `policy.propose`.
-    """
-    assert belief.objective is not None
-    gained = np.zeros(len(drawn.normals))
-    for path, (normals, f) in enumerate(zip(drawn.normals, drawn.fantasy, strict=True)):
-        gp = belief.objective
-        one = replace(gp, targets=gp.targets[:, [f]])
-        now, here = replace(belief, objective=one, best=belief.best[[f]]), x
-        for z in (*normals, None):
-            paid = {
-                resource: float(np.exp(expected_cost(*normal, now.ledger[resource].left)[0]))
-                for resource, normal in now.predicted(here).items()
-            }
-            gained[path] += _reward(now, here)
-            if z is None or now.objective is None:
-                break
-            mean, std = now.objective.at(here[None])
-            noise = now.objective.scale**2 * now.objective.noise if belief.noisy else 0.0
-            now = now.fantasise(here, float(mean[0, 0] + np.sqrt(std[0] ** 2 + noise) * z), paid)
-            proposal = policy.propose(now, rng)
-            if now.ledger.used_up or proposal.x is None:
-                break
-            here = proposal.x
-    return gained
-
-
-def _reward(belief: Belief, x: Array) -> float:
-    """EI P(c <= left) P(success) at x."""
-    outlook = belief.outlook(x[None])
-    ei = log_ei(outlook.mean[0, 0], outlook.std[0], outlook.best[0])
-    return float(
-        np.exp(ei + outlook.log_success[0]) * _affordable_probability(outlook.cost, outlook.cap)[0]
-    )

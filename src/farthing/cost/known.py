@@ -1,4 +1,7 @@
-"""A cost that is known beforehand, such as a price list, a number of flops or a formula."""
+"""A cost that is known beforehand, such as a price list, a number of flops or a formula.
+
+ln c(x) = ln function(x),   without spread; function(x, x') if it takes the previous point too
+"""
 
 from __future__ import annotations
 

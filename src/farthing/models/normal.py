@@ -30,12 +30,10 @@ __all__ = [
     "log_below",
     "log_below_slopes",
     "log_ei",
-    "log_ei_rate",
     "log_ei_slopes",
     "log_h",
     "max_overrun",
     "mean_residual_cost",
-    "shrunk_correlation",
 ]
 
 Array = NDArray[np.float64]
@@ -189,37 +187,6 @@ def expected_cost_slopes(
         to_m = np.where(known, (m < log_cap).astype(np.float64), to_m)
         to_s = np.where(known, s * to_m, to_s)
     return value, to_m, to_s
-
-
-def log_ei_rate(
-    mean: ArrayLike,
-    std: ArrayLike,
-    best: ArrayLike,
-    log_mean: ArrayLike,
-    log_std: ArrayLike,
-    *,
-    alpha: float = 1.0,
-    rho: ArrayLike = 0.0,
-) -> Array:
-    """ln E[(best - f)+ c^-alpha] if corr(f, ln c) = rho.
-
-    Weighted by c^-alpha, f is normal with its mean shifted by -alpha rho std s. The result is
-    -alpha m + alpha^2 s^2 / 2 + ln EI(mean - alpha rho std s, std).
-    """
-    m, s = np.asarray(log_mean, dtype=np.float64), np.asarray(log_std, dtype=np.float64)
-    shifted = np.asarray(mean) - alpha * np.asarray(rho) * np.asarray(std) * s
-    return np.asarray(log_ei(shifted, std, best) - alpha * m + 0.5 * alpha**2 * s * s)
-
-
-def shrunk_correlation(one: ArrayLike, other: ArrayLike, *, weight: float = 10.0) -> float:
-    """Correlation of n pairs of residuals, times n / (n + weight); 0 without pairs.
-
-    For leave-one-out residuals of the objective and of ln c, it is the rho of `log_ei_rate`.
-    """
-    a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
-    a, b = a - a.mean() if len(a) else a, b - b.mean() if len(b) else b
-    length = float(np.linalg.norm(a) * np.linalg.norm(b))
-    return float(a @ b) / length * len(a) / (len(a) + weight) if length > 0 else 0.0
 
 
 def log_affordable(log_mean: ArrayLike, log_std: ArrayLike, cap: float) -> Array:

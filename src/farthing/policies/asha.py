@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,8 +41,7 @@ class ASHA:
     reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        if not self.eta > 1.0:
-            raise InvalidInput(f"ASHA(eta={self.eta!r}): expected a number above 1, such as 3.")
+        check_eta(self)
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """A promotion, or else a new training."""
@@ -50,11 +49,31 @@ class ASHA:
 
     def promotion(self, belief: Belief) -> Proposal | None:
         """The training to promote, at the highest rung where there is one; None: nothing."""
-        return promoted(belief, self._rungs(belief), self.eta)
+        waiting = {t.number for t in paused_trainings(belief)}
+        for rung, until in reversed(list(itertools.pairwise(self._rungs(belief)))):
+            at = [t for t in belief.history if t.step >= rung and t.state != "lost"]
+            for place, trial in enumerate(by_value(belief, at, rung)[: int(len(at) / self.eta)]):
+                if trial.number in waiting and trial.step < until:
+                    because = (
+                        f"trial {trial.number} is number {place + 1} of {len(at)} at step {rung}: "
+                        f"among the best 1/{self.eta:g}, so it goes on to step {until}"
+                    )
+                    found = paused_part(belief, trial, until, because)
+                    if found is not None:
+                        return found
+        return None
 
     def _rungs(self, belief: Belief) -> tuple[int, ...]:
         assert belief.steps is not None
         return halving_rungs(belief.steps.decision_steps, self.eta)
+
+
+def check_eta(policy: Any) -> None:
+    """Check the `eta` of a policy that halves."""
+    if not policy.eta > 1.0:
+        raise InvalidInput(
+            f"{type(policy).__name__}(eta={policy.eta!r}): expected a number above 1, such as 3."
+        )
 
 
 def halving_rungs(rungs: Sequence[int], eta: float) -> tuple[int, ...]:
@@ -66,38 +85,17 @@ def halving_rungs(rungs: Sequence[int], eta: float) -> tuple[int, ...]:
     return (*chosen, rungs[-1]) if len(rungs) > 1 else (rungs[0],)
 
 
-def value_at(belief: Belief, trial: Trial, rung: int) -> float:
-    """The value of a training at a rung, to minimise."""
-    assert belief.steps is not None
-    curve = tuple(point for point in trial.curve if point.step <= rung)
-    value = belief.steps.value_of(curve, belief.sign)
-    return np.inf if value is None or not np.isfinite(value) else belief.sign * value
+def by_value(belief: Belief, trials: Sequence[Trial], rung: int) -> list[Trial]:
+    """Trainings by their value at a rung, the best first."""
+    steps = belief.steps
+    assert steps is not None
 
+    def value(trial: Trial) -> float:
+        curve = tuple(point for point in trial.curve if point.step <= rung)
+        value = steps.value_of(curve, belief.sign)
+        return np.inf if value is None or not np.isfinite(value) else belief.sign * value
 
-def promoted(
-    belief: Belief, rungs: Sequence[int], eta: float, among: frozenset[int] | None = None
-) -> Proposal | None:
-    """The training to promote, at the highest rung where there is one; None: nothing.
-
-    Args:
-        among: the numbers of the trials to consider; None: all of them.
-    """
-    trials = [t for t in belief.history if among is None or t.number in among]
-    waiting = {t.number for t in paused_trainings(belief)}
-    for rung, until in reversed(list(itertools.pairwise(rungs))):
-        at = [t for t in trials if t.step >= rung and t.state != "lost"]
-        order = sorted(at, key=lambda t: (value_at(belief, t, rung), t.number))
-        top = order[: int(len(at) / eta)]
-        for place, trial in enumerate(top):
-            if trial.number in waiting and trial.step < until:
-                because = (
-                    f"trial {trial.number} is number {place + 1} of {len(at)} at step {rung}: "
-                    f"among the best 1/{eta:g}, so it goes on to step {until}"
-                )
-                found = paused_part(belief, trial, until, because)
-                if found is not None:
-                    return found
-    return None
+    return sorted(trials, key=lambda trial: (value(trial), trial.number))
 
 
 def new_training(belief: Belief, until: int, rng: np.random.Generator) -> Proposal:

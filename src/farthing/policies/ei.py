@@ -1,4 +1,9 @@
-"""Expected improvement (Jones et al. 1998, eq. 15): argmax ln EI (Ament et al. 2023)."""
+"""Expected improvement (Jones et al. 1998, eq. 15): argmax ln EI (Ament et al. 2023).
+
+    EI(x) = E[(best - f(x))+] = std h(u),   u = (best - mean) / std,   h(u) = phi(u) + u Phi(u)
+
+models/normal.py computes ln EI, and acquisition/scores.py adds the terms of the budget.
+"""
 
 from __future__ import annotations
 

@@ -16,9 +16,8 @@ import numpy as np
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
 from farthing.acquisition.rungs import paused_part, paused_trainings
-from farthing.errors import InvalidInput
 from farthing.history import Trial
-from farthing.policies.asha import halving_rungs, new_training, value_at
+from farthing.policies.asha import by_value, check_eta, halving_rungs, new_training
 
 __all__ = ["Hyperband"]
 
@@ -37,10 +36,7 @@ class Hyperband:
     reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        if not self.eta > 1.0:
-            raise InvalidInput(
-                f"Hyperband(eta={self.eta!r}): expected a number above 1, such as 3."
-            )
+        check_eta(self)
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """The next training of the present bracket."""
@@ -54,15 +50,13 @@ class Hyperband:
             mine = [t for t in belief.history if t.notes.get("bracket") == bracket]
             mine = [t for t in mine if t.state != "lost"]
             if len(mine) < size:
-                found = new_training(belief, rungs[s_max - s], rng)
-                return replace(found, notes={"bracket": bracket})
+                break
             chosen = self._promoted(belief, mine, rungs[s_max - s :])
             if chosen is not None:
                 return replace(chosen, notes={"bracket": bracket})
-        # The trainings of this bracket are running: start the next one.
-        s = s_max - (latest + 1) % (s_max + 1)
+        # A bracket is not full, or the trainings of both are running: the last one starts another.
         found = new_training(belief, rungs[s_max - s], rng)
-        return replace(found, notes={"bracket": latest + 1})
+        return replace(found, notes={"bracket": bracket})
 
     def _promoted(
         self, belief: Belief, trials: list[Trial], rungs: tuple[int, ...]
@@ -72,8 +66,7 @@ class Hyperband:
         for rung, until in itertools.pairwise(rungs):
             if any(t.step < rung and t.state in ("running", "paused") for t in racing):
                 return None
-            order = sorted(racing, key=lambda t: (value_at(belief, t, rung), t.number))
-            racing = order[: max(int(len(racing) / self.eta), 1)]
+            racing = by_value(belief, racing, rung)[: max(int(len(racing) / self.eta), 1)]
             for trial in racing:
                 if trial.number in waiting and trial.step < until:
                     because = (

@@ -1,4 +1,9 @@
-"""Latin hypercubes, one after another. Each one has one point per stratum of a coordinate."""
+"""Latin hypercubes (McKay et al. 1979), one after another.
+
+    x_ij = (pi_j(i) + u_ij) / n,   pi_j a random permutation of 0 .. n - 1,   u_ij ~ U(0, 1)
+
+Each hypercube of n points has one point in each of the n strata of a coordinate.
+"""
 
 from __future__ import annotations
 

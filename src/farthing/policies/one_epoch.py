@@ -15,7 +15,7 @@ from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
 from farthing.acquisition.rungs import paused_part, paused_trainings
 from farthing.errors import InvalidInput
-from farthing.policies.asha import new_training, value_at
+from farthing.policies.asha import by_value, new_training
 
 __all__ = ["OneEpoch"]
 
@@ -46,7 +46,7 @@ class OneEpoch:
         first = steps.decision_steps[0]
         if belief.ledger.spent_share >= self.share:
             waiting = paused_trainings(belief)
-            for trial in sorted(waiting, key=lambda t: (value_at(belief, t, first), t.number)):
+            for trial in by_value(belief, waiting, first):
                 because = (
                     f"trial {trial.number} was the best at step {first} of the {len(waiting)} "
                     "that wait, so it goes on to the end"

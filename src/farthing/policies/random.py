@@ -1,4 +1,7 @@
-"""Random search."""
+"""Random search.
+
+x ~ U(the allowed points that are affordable)
+"""
 
 from __future__ import annotations
 

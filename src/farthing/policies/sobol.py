@@ -1,4 +1,4 @@
-"""A scrambled Sobol sequence. Trial k takes row k."""
+"""A scrambled Sobol sequence (Sobol 1967). Trial k takes row k."""
 
 from __future__ import annotations
 

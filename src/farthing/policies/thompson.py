@@ -1,4 +1,7 @@
-"""Thompson sampling (Thompson 1933): draw one posterior sample and minimise it."""
+"""Thompson sampling (Thompson 1933): draw one posterior sample and minimise it.
+
+x = argmin f(x),   f ~ the posterior given all values,   see acquisition/posterior_samples.py
+"""
 
 from __future__ import annotations
 

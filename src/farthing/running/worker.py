@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,10 +28,10 @@ from farthing.running.checkpoints import (
     lacking,
     say_that_it_begins_again,
 )
+from farthing.running.curve_points import Curve, point_of
 from farthing.running.journal import delete_journal, journal_of
 from farthing.running.process_group import ProcessGroup
 from farthing.running.recovery import Outcome, recover, rescue
-from farthing.running.remote_part import step_and_value
 from farthing.running.signals import INTERRUPTED, ORPHANED, ExitCheck, ExitRequest
 from farthing.running.survivors import sweep
 from farthing.running.suspending import (
@@ -55,7 +55,6 @@ __all__ = [
 ]
 
 MAX_REPORTS = 1000  # progress messages kept of a trial
-MAX_POINTS = 2000  # of the curve of one part
 TICK = (0.05, 1.0)  # seconds between lease renewals: 1 % of the time budget, within these bounds
 POLL = 0.1  # seconds between checks whether other workers have finished
 
@@ -176,7 +175,7 @@ def _run_trials(
             break
         on_change()
         try:
-            _evaluate(optimizer, settings, engine, trial, on_change, exit_check, place)
+            _Evaluation(optimizer, settings, engine, trial, on_change, exit_check, place).run()
         except Interrupted:
             return INTERRUPTED
         on_change()
@@ -191,144 +190,160 @@ def _pause(settings: Settings, idle: float) -> float:
     return max(min(idle / 10, _tick(settings)), POLL)
 
 
-def _evaluate(
-    optimizer: Optimizer,
-    settings: Settings,
-    engine: Engine,
-    trial: Trial,
-    on_change: OnChange,
-    exit_check: ExitCheck,
-    place: Place,
-) -> None:
-    pricing = _pricing(settings)
-    tick = min(_tick(settings), settings.lease / 3)
-    reports = list[dict[str, Any]]()
-    curve = Curve(settings.steps)
-    until, paused_because = trial.until, ""
-    is_left = False  # whether this worker leaves its part like one that was killed
-    answered_at = time.monotonic()  # the last answer of the store
-    # The supervisor process enforces this deadline if this process is stopped. It is one tick late,
-    # so that this process, if it runs, ends the trial first.
-    deadline = answered_at + _left(optimizer, trial) + tick
+@dataclass
+class _Evaluation:
+    """One trial that this worker evaluates, and its answers to the engine."""
 
-    def renew(cost: Mapping[str, float], ahead: Mapping[str, float]) -> str | None:
+    optimizer: Optimizer
+    settings: Settings
+    engine: Engine
+    trial: Trial
+    on_change: OnChange
+    exit_check: ExitCheck
+    place: Place
+
+    def __post_init__(self) -> None:
+        self.pricing = _pricing(self.settings)
+        self.tick = min(_tick(self.settings), self.settings.lease / 3)
+        self.reports = list[dict[str, Any]]()
+        self.curve = Curve(self.settings.steps)
+        self.until, self.paused_because = self.trial.until, ""
+        self.is_left = False  # whether this worker leaves its part like one that was killed
+        self._answered()
+
+    def run(self) -> None:
+        """Evaluate the trial and tell its outcome."""
+        optimizer, settings, trial, place = self.optimizer, self.settings, self.trial, self.place
+        allowance = Allowance(self.tick, self._may_go_on, self._on_report, lambda: self.deadline)
+        try:
+            job = Job(
+                trial.params,
+                trial.number,
+                trial.run.seed,
+                slot=place.slot,
+                env=settings.env,
+                cwd=settings.cwd,
+                log=_log(place, trial),
+                part=_part(settings, trial, place),
+                journal=_journal(place, trial),
+            )
+            finished = self.engine.run(job, allowance)
+        except InvalidInput as error:  # no other trial could run either
+            optimizer.commit(Returned(trial.number, str(error)))
+            raise
+        except Interrupted as interrupted:
+            self._conclude(interrupted.finished)
+            raise
+        self._conclude(finished)
+        if job.part is None:  # of a part, `recover` compares it with the curve first
+            delete_journal(job.journal)
+        delete_checkpoints(optimizer, settings, place.checkpoints)
+        limit_suspended(self.engine, settings, optimizer.seen.history)
+
+    def _answered(self) -> None:
+        """Note that the store has answered.
+
+        The supervisor process enforces the deadline if this process is stopped. It is one tick
+        late, so that this process, if it runs, ends the trial first.
+        """
+        left = _left(self.optimizer, self.trial)
+        self.answered_at = time.monotonic()
+        self.deadline = self.answered_at + left + self.tick
+
+    def _renew(self, cost: Mapping[str, float], ahead: Mapping[str, float]) -> str | None:
         """Say what the trial has cost and reported, and why it must end now, if it must."""
-        return optimizer.renew(
-            trial,
-            lease=settings.lease,
+        return self.optimizer.renew(
+            self.trial,
+            lease=self.settings.lease,
             cost=cost,
             ahead=ahead,
-            reports=reports,
-            run=_where(place, trial),
-            curve=curve.points,
+            reports=self.reports,
+            run=_where(self.place, self.trial),
+            curve=self.curve.points,
         )
 
-    def may_go_on(usage: Usage) -> str | None:
-        nonlocal answered_at, deadline, is_left
-        request = exit_check()
+    def _may_go_on(self, usage: Usage) -> str | None:
+        """Why the trial must end now; None if it may continue."""
+        settings, request = self.settings, self.exit_check()
         if request is not None and request.kill:
-            is_left = settings.steps is not None and request.reason.kind == ORPHANED.kind
+            self.is_left = settings.steps is not None and request.reason.kind == ORPHANED.kind
             return request.reason.sentence
-        cost = pricing.cost(usage, {}, settings.resources)
-        share = tick / max(usage.wall_s, tick)
+        cost = self.pricing.cost(usage, {}, settings.resources)
+        share = self.tick / max(usage.wall_s, self.tick)
         ahead = {resource: amount * (1 + share) for resource, amount in cost.items()}
         try:
-            reason = renew(cost, ahead)
-            left = _left(optimizer, trial)
+            reason = self._renew(cost, ahead)
+            self._answered()
         except StorageError as error:
-            if time.monotonic() - answered_at <= settings.lease:
+            if time.monotonic() - self.answered_at <= settings.lease:
                 return None
             if not isinstance(error, Unreachable):
                 raise
             # The lease has expired, so other workers may treat the trial as lost. If the trial has
             # ended by itself, its result is still reported, or stored on this machine.
             return f"the database did not answer for {settings.lease:g} s"
-        answered_at = time.monotonic()
-        deadline = answered_at + left + tick
-        on_change()
+        self.on_change()
         return reason
 
-    def on_report(message: Mapping[str, Any], usage: Usage) -> str | None:
-        cost = pricing.cost(usage, {}, settings.resources)
-        if settings.steps is not None and (point := _point(settings, message, cost)) is not None:
-            if not curve.points:
-                say_that_it_begins_again(place.checkpoints, trial, point.step)
-            curve.add(point)
-            return at_step(settings.steps, point, usage)
-        reports.append({**message, "cost": cost})
-        if len(reports) > MAX_REPORTS:  # every second one still shows the whole curve
-            del reports[1:-1:2]
+    def _on_report(self, message: Mapping[str, Any], usage: Usage) -> str | None:
+        """Keep a report; at a rung, return the decision of the tuner."""
+        settings, cost = self.settings, self.pricing.cost(usage, {}, self.settings.resources)
+        if settings.steps is not None and (point := point_of(settings, message, cost)) is not None:
+            if not self.curve.points:
+                say_that_it_begins_again(self.place.checkpoints, self.trial, point.step)
+            self.curve.add(point)
+            return self._at_step(settings.steps, point, usage)
+        self.reports.append({**message, "cost": cost})
+        if len(self.reports) > MAX_REPORTS:  # every second one still shows the whole curve
+            del self.reports[1:-1:2]
         return None
 
-    def at_step(steps: Steps, point: CurvePoint, usage: Usage) -> str | None:
+    def _at_step(self, steps: Steps, point: CurvePoint, usage: Usage) -> str | None:
         """The answer to a report: at a rung the decision of the tuner, else None."""
-        nonlocal until, paused_because
+        if self.until is None or not self.until <= point.step < steps.last:
+            return None
         request: ExitRequest | None = None
         decided: Trial | str
-        if until is None or not until <= point.step < steps.last:
-            return None
-        run = {"run_s": usage.wall_s, **_where(place, trial)}
+        run = {"run_s": usage.wall_s, **_where(self.place, self.trial)}
         told = Told(
-            *(trial, "paused", None, point.cost), by_user=False, run=run, curve=tuple(curve.points)
+            *(self.trial, "paused", None, point.cost),
+            by_user=False,
+            run=run,
+            curve=tuple(self.curve.points),
         )
         try:
-            request = exit_check()
+            request = self.exit_check()
             if request is None:
-                decided = optimizer.continue_trial(told, _here(settings, engine, place))
+                here = _here(self.settings, self.engine, self.place)
+                decided = self.optimizer.continue_trial(told, here)
             else:
                 decided = request.reason.sentence
         except StorageError:  # it has waited long enough: the outcome can be told later
             decided = "the database did not answer"
-        on_change()
+        self.on_change()
         if isinstance(decided, Trial):
-            until = decided.until
-            return f"continue {until}"
-        until, paused_because = None, decided  # asked once
+            self.until = decided.until
+            return f"continue {self.until}"
+        self.until, self.paused_because = None, decided  # asked once
         if steps.suspends:
             return "suspend" if request is None else "stop"
         return "pause" if steps.can_resume else "stop"
 
-    def leave(finished: Finished) -> None:
-        """Say what a part has cost and reported, and let its lease expire.
+    def _conclude(self, finished: Finished) -> None:
+        """Tell the outcome of the trial.
 
-        The caller of this pool was killed. Its trainings are lost like those of a killed worker:
-        they continue from their checkpoints.
+        A part whose caller was killed is left: the worker says what it has cost and reported, and
+        lets its lease expire. It is lost like one of a killed worker, and continues from its
+        checkpoint.
         """
-        cost = pricing.cost(finished.usage, finished.cost, settings.resources)
-        with suppress(StorageError):  # the journal has what the last renewal has not
-            renew(cost, cost)
-
-    def conclude(finished: Finished) -> None:
-        if is_left and finished.state == "killed":
-            leave(finished)
+        settings = self.settings
+        if self.is_left and finished.state == "killed":
+            cost = self.pricing.cost(finished.usage, finished.cost, settings.resources)
+            with suppress(StorageError):  # the journal has what the last renewal has not
+                self._renew(cost, cost)
             return
-        told = _told(settings, trial, finished, place, reports, curve.points)
-        optimizer.commit(told._replace(because=paused_because))
-
-    try:
-        job = Job(
-            trial.params,
-            trial.number,
-            trial.run.seed,
-            slot=place.slot,
-            env=settings.env,
-            cwd=settings.cwd,
-            log=_log(place, trial),
-            part=_part(settings, trial, place),
-            journal=_journal(place, trial),
-        )
-        finished = engine.run(job, Allowance(tick, may_go_on, on_report, lambda: deadline))
-    except InvalidInput as error:  # no other trial could run either
-        optimizer.commit(Returned(trial.number, str(error)))
-        raise
-    except Interrupted as interrupted:
-        conclude(interrupted.finished)
-        raise
-    conclude(finished)
-    if job.part is None:  # of a part, `recover` compares it with the curve first
-        delete_journal(job.journal)
-    delete_checkpoints(optimizer, settings, place.checkpoints)
-    limit_suspended(engine, settings, optimizer.seen.history)
+        told = _told(settings, self.trial, finished, self.place, self.reports, self.curve.points)
+        self.optimizer.commit(told._replace(because=self.paused_because))
 
 
 # ── trainings in parts ───────────────────────────────────────────────────────────────────────────
@@ -341,7 +356,7 @@ def _recover(optimizer: Optimizer, settings: Settings, place: Place) -> None:
     def points(messages: Iterable[tuple[Mapping[str, Any], Usage]]) -> list[CurvePoint]:
         curve = Curve(settings.steps)
         for message, usage in messages if settings.steps is not None else ():
-            point = _point(settings, message, pricing.cost(usage, {}, settings.resources))
+            point = point_of(settings, message, pricing.cost(usage, {}, settings.resources))
             if point is not None:
                 curve.add(point)
         return curve.points
@@ -364,40 +379,6 @@ def _outcome(settings: Settings, place: Place) -> Outcome:
         return told._replace(cost=paid | {r: max(a, paid.get(r, 0.0)) for r, a in charged.items()})
 
     return outcome
-
-
-class Curve:
-    """The points that a part of a training has reported.
-
-    All of them, up to MAX_POINTS; of more, the rungs, the best one, the last one, and every k-th.
-    """
-
-    def __init__(self, steps: Steps | None) -> None:
-        self.points = list[CurvePoint]()
-        self._rungs = frozenset() if steps is None else frozenset(steps.decision_steps)
-
-    def add(self, point: CurvePoint) -> None:
-        """Append a point, if its step is later than the last one."""
-        if self.points and point.step <= self.points[-1].step:
-            return
-        self.points.append(point)
-        if len(self.points) > MAX_POINTS:
-            values = [each.value for each in self.points]
-            kept = {values.index(min(values)), values.index(max(values)), len(values) - 1}
-            self.points = [
-                each
-                for i, each in enumerate(self.points)
-                if i % 2 == 0 or i in kept or each.step in self._rungs
-            ]
-
-
-def _point(
-    settings: Settings, message: Mapping[str, Any], cost: Mapping[str, float]
-) -> CurvePoint | None:
-    """The point of a curve in a progress message; None if it has no whole step or no value."""
-    assert settings.steps is not None
-    found = step_and_value(message, settings.metric, settings.steps.last)
-    return None if found is None else CurvePoint(*found, cost)
 
 
 def _here(settings: Settings, engine: Engine, place: Place) -> Here:

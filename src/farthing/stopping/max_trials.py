@@ -1,4 +1,7 @@
-"""Stop after a number of trials."""
+"""Stop after a number of trials.
+
+stop when  n >= count
+"""
 
 from __future__ import annotations
 

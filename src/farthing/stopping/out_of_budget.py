@@ -1,4 +1,8 @@
-"""Stop if the budget is spent, or if no affordable point is left."""
+"""Stop if the budget is spent, or if no affordable point is left.
+
+stop when  left = limit - spent - reserved  is used up for a resource,
+       or  P(c(x) <= left) < 0.8  for every x that is not tried yet
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Stop when the best value has reached a target."""
+"""Stop when the best value has reached a target.
+
+stop when  best <= value,   or best >= value if the user maximises
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class Target:
             )
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
-        """best <= value, or best >= value if the user maximises."""
+        """Whether the best value has reached the target."""
         if not len(belief.y):
             return Verdict(
                 False, f"no value yet; the target is {self.value:.6g}", np.nan, self.value

@@ -16,7 +16,7 @@ from farthing.history import Trial
 from farthing.view import figures
 from farthing.view.figures.drivers import draw_drivers, drivers_of
 from farthing.view.formatting import amounts, first_line, shown, why_no_best
-from farthing.view.html import Html, element, joined, text, texts
+from farthing.view.html import Html, element, joined, texts
 from farthing.view.plots import svg
 from farthing.view.primitives import Figure, visible, visible_params
 from farthing.view.report.report_facts import copies
@@ -36,8 +36,6 @@ __all__ = [
 
 WIDE, NARROW = 760, 420  # pixels: of the first figure, and of those in two columns on paper
 SLICES = 4  # parameters that get a slice: those that drive the value most
-
-Link = Callable[[int], str] | None
 
 
 # ── figures ────────────────────────────────────────────────────────────────────────────────────
@@ -109,20 +107,22 @@ def ledger_table(ledger: Ledger) -> Html:
     return table(["resource", "limit", "spent", "of it overhead", "reserved", "left"], rows)
 
 
-def best_part(settings: Settings, state: State, link: Link = None) -> Html:
+def best_part(settings: Settings, state: State) -> Html:
     """The best configuration, readable and in formats to copy."""
     best = best_trial(settings, state.history)
     if best is None:
         why = why_no_best(settings.bounds, state.history)
         return element("p", visible(f"{why[:1].upper()}{why[1:]} yet.", 500), class_="empty")
-    number = f"trial {best.number}"
-    where = element("a", number, href=link(best.number)) if link else text(number)
     cost = f" for {amounts(best.cost)}" if best.cost else ""
     values = [[visible(name, 80), visible(value)] for name, value in best.params.items()]
     met = "".join(f", {each.name} = {each.measured(best):.6g}" for each in settings.bounds)
     return joined(
         element(
-            "p", element("strong", f"{best.value:.6g}"), visible(met, 500), " in ", where, cost
+            "p",
+            element("strong", f"{best.value:.6g}"),
+            visible(met, 500),
+            f" in trial {best.number}",
+            cost,
         ),
         table(["parameter", "value"], values),
         *(
@@ -137,16 +137,15 @@ def best_part(settings: Settings, state: State, link: Link = None) -> Html:
     )
 
 
-def trials_table(settings: Settings, trials: Sequence[Trial], link: Link = None) -> Html:
+def trials_table(settings: Settings, trials: Sequence[Trial]) -> Html:
     """A table with one row per trial, and a column for each quantity with a constraint."""
     names = [each.name for each in settings.bounds]
     has_curves = any(trial.curve for trial in trials)
     rows = []
     for trial in trials:
-        number = str(trial.number)
         rows.append(
             [
-                element("a", number, href=link(trial.number)) if link else number,
+                str(trial.number),
                 element("span", trial.state, class_=f"state {trial.state}"),
                 "" if trial.value is None else f"{trial.value:.6g}",
                 *_last_step(trial, has_curves),
