@@ -58,6 +58,7 @@ def test_the_start_up_of_trainings():
     assert startup_of([curve_of([1.0] * 4, rate=2.0)], "cost") == pytest.approx(0.0)
     assert rate_of(5, curves[2][-1].cost, "cost", 3.0) == pytest.approx(2.0)
     assert rate_of(2, {"cost": 4.0}, "cost", 9.0) > 0  # a start-up that is too large
+    assert rate_of(2, {"s": 4.0}, "cost", 0.0) == 0.0  # it has not paid anything
 
 
 def test_a_known_cost_stays_known():
