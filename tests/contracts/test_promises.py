@@ -163,6 +163,14 @@ def test_a_reported_cost_is_added_to_the_rate(monkeypatch):
     assert [cents(trial.cost["usd"]) for trial in optimizer.history] == [17] * 3
 
 
+def test_reported_seconds_replace_the_measured_ones(monkeypatch):
+    clock = Clock(monkeypatch)
+    optimizer, settings = made(SPACE, "1h, 3 trials", policy=Random())
+    _, took = run(clock, optimizer, settings, Timed(clock, lambda params: 10.0, cost={"s": 7.0}))
+    assert [trial.cost["s"] for trial in optimizer.history] == [7.0] * 3
+    assert optimizer.ledger["s"].spent == took == pytest.approx(30.0)  # time is charged as it runs
+
+
 def test_two_workers_pay_a_shared_machine_once_and_their_own_machines_twice(monkeypatch):
     """Both workers run for 60 s, then one of them for 40 s more."""
     for rate, expected in (("$36/h", 100), ("$36/h per worker", 160)):
