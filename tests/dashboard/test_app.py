@@ -236,8 +236,13 @@ def test_requests_for_unknown_things(tmp_path, query, message):
 def test_any_version_is_answered(tmp_path, since):
     url = str(tmp_path / "s.db")
     fill(url, count=1)
-    (answer,) = visit(url, data("study", since=since))
-    assert answer.json()["trials"]["numbers"] == [0]
+
+    async def of_this_server(client, watcher):
+        return await data("study", since=since, epoch=watcher.epoch)(client, watcher)
+
+    of_another, of_this = visit(url, data("study", since=since), of_this_server)
+    assert of_another.json()["trials"]["numbers"] == [0]
+    assert of_this.status_code == 200
 
 
 def test_other_addresses(database):
