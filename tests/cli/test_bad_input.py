@@ -196,7 +196,9 @@ def test_no_control_sequence_of_a_program_reaches_the_terminal(farthing, failure
     """If the budget ends before nine failures in a row, stderr has the first error."""
     escapes = "printf '\\033]0;title\\007' >&2; exit 3"
     results = [run_bad(farthing, escapes, "--failures-in-a-row", failures)]
-    results += [farthing(*words) for words in (["status"], ["studies"], ["trials"], ["explain", "0"])]
+    results += [
+        farthing(*words) for words in (["status"], ["studies"], ["trials"], ["explain", "0"])
+    ]
     printed = "".join(result.out + result.err for result in results)
     assert r"\x1b]0;title\x07" in results[0].out + results[0].err
     assert not {"\x1b", "\x07"} & set(printed)
