@@ -154,15 +154,6 @@ def test_marks_have_the_given_size():
     assert drawn() == drawn(size=1.0) != drawn(size=2.0)
 
 
-def test_a_mark_has_its_text_as_its_title():
-    from farthing.view.primitives import Axis, Figure, Panel
-
-    axes = Axis("x", 0.0, 2.0, ()), Axis("y", 0.0, 2.0, ())
-    points = Points((1.0,), (1.0,), "done", texts=("trial 7",))
-    drawn = svg.inline(Figure("f", "t", (Panel(*axes, (points,)),), "c"))
-    assert "<g><title>trial 7</title>" in str(drawn)
-
-
 @pytest.mark.slow
 def test_interactive_marks_grow_with_their_size():
     from farthing.view.primitives import Axis, Figure, Panel
