@@ -449,6 +449,31 @@ def test_slow_figures_come_later(database):
 
 
 @pytest.mark.slow
+def test_only_a_study_that_is_watched_and_has_changed_is_drawn(database, monkeypatch):
+    """Drawing fits models."""
+    watcher, drawn, looks = Watcher(database), [], []
+
+    async def draw(self, seen):
+        drawn.append(seen.version)
+        seen.figures_of = seen.version
+
+    async def sleep(seconds):
+        looks.append(list(drawn))
+        watcher.seen("svm").polled_at = math.inf  # from now on a page asks for it
+        if len(looks) == 4:
+            raise asyncio.CancelledError
+
+    async def keep_drawing():
+        await watcher.look("svm")
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        with pytest.raises(asyncio.CancelledError):
+            await watcher._keep_drawing()
+
+    monkeypatch.setattr(Watcher, "_draw", draw)
+    asyncio.run(keep_drawing())
+    assert looks == [[], [1], [1], [1]]
+
+
 def test_a_database_that_disappears_and_comes_back(database, tmp_path):
     file, away = tmp_path / "s.db", tmp_path / "away.db"
 
