@@ -641,14 +641,6 @@ def test_on_the_clock_overhead_is_separate_from_other_time():
         assert optimizer.seen.overhead_s > suggestion
 
 
-def test_the_seconds_of_trials_are_time_that_has_passed():
-    optimizer = Optimizer(SPACE, "1h", policy=Random())
-    for seconds in (5.0, 7.0):
-        optimizer.tell(optimizer.ask(), 1.0, cost=seconds)
-    state = optimizer.seen
-    assert state.elapsed_s == pytest.approx(12.0 + state.overhead_s)
-
-
 def test_edits_charge_no_time():
     optimizer = Optimizer(SPACE, "1h")
     optimizer.enqueue({"a": 0.5})
