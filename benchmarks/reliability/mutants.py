@@ -4,7 +4,7 @@
     python -m benchmarks.reliability.mutants --layer models --count 25         until models has 25
     python -m benchmarks.reliability.mutants --again                           retry the survivors
     python -m benchmarks.reliability.mutants --fresh 200                       the commit's own draw
-    python -m benchmarks.reliability.mutants --table                           write docs/reliability.md
+    python -m benchmarks.reliability.mutants --table                           write the tables
 
 A layer is a module or a folder of the package. The seed draws lines of a layer, and one change of
 each line: another operator, constant, sign or default, a negated or constant condition, a removed
