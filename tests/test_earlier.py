@@ -86,12 +86,15 @@ def test_an_option_that_is_missing_here_leaves_its_trials_out():
     source = matched("old", rows("p", ["a", "z", "b", "a", "z"]), space, ())
     assert source.about == "3 of 5 trials, 2 with another p"
     assert source.y.tolist() == [0.0, 2.0, 3.0]
+    sizes = Space({"p": Categorical([16, 32])})
+    assert matched("old", rows("p", [16, 64, 32, 16]), sizes, ()).about.endswith("1 with another p")
 
 
 @pytest.mark.parametrize("value", ["text", None, True, math.inf, [1]])
 def test_what_is_no_number_leaves_its_trial_out(value):
     source = matched("old", rows("lr", [0.01, value, 0.02, 0.03]), LR, ())
-    assert source.about.startswith("3 of 4 trials, 1 with")
+    what = "lr outside its range" if value == math.inf else "another lr"
+    assert source.about == f"3 of 4 trials, 1 with {what}"
 
 
 # ── several parameters ─────────────────────────────────────────────────────────────────────────

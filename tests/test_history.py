@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from farthing import Float, Optimizer
 from farthing.history import History, Outcome, Trial
 
 
@@ -37,6 +38,12 @@ def test_trials_are_found_by_number_and_state():
     assert numbers(known.having("failed", "killed")) == [1, 3]
     assert known.having() == ()
     assert numbers(History()) == []
+
+
+def test_a_trial_says_where_it_came_from():
+    optimizer = Optimizer({"x": Float(0, 1)}, 9)
+    optimizer.enqueue({"x": 0.5})
+    assert [trial.origin for trial in optimizer.ask(2)] == ["enqueued", "design"]
 
 
 def test_adding_makes_another_history():

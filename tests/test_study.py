@@ -112,6 +112,13 @@ def test_a_policy_that_was_changed_stays_until_the_caller_names_another_one(url)
     assert make(url, policy="default").changed == {}
 
 
+def test_another_policy_of_the_caller_replaces_the_first(url):
+    make(url, policy=EI())
+    again = make(url, policy=Random())
+    assert (again.policy, again.overridden) == (Random(), {})
+    assert again.changed == {"policy": ("EI()", "Random()")}
+
+
 def test_a_policy_of_a_user_stays_and_is_asked_for(url):
     play(make(url, policy=OwnPolicy()), 2)
     again = make(url, policy=None)

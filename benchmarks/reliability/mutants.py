@@ -4,7 +4,7 @@
     python -m benchmarks.reliability.mutants --layer models --count 25         until models has 25
     python -m benchmarks.reliability.mutants --again                           retry the survivors
     python -m benchmarks.reliability.mutants --fresh 200                       the commit's own draw
-    python -m benchmarks.reliability.mutants --table                           write docs/trust.md
+    python -m benchmarks.reliability.mutants --table                           write the tables
 
 A layer is a module or a folder of the package. The seed draws lines of a layer, and one change of
 each line: another operator, constant, sign or default, a negated or constant condition, a removed
@@ -62,7 +62,7 @@ REPO = Path(__file__).resolve().parents[2]
 PACKAGE = Path("src/farthing")
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "mutants.jsonl"
 FRESH = RESULTS.with_name("mutants-fresh.jsonl")
-PAGE = REPO / "docs" / "trust.md"
+PAGE = REPO / "docs" / "reliability.md"
 MAP = Path.home() / ".cache" / "farthing-mutants" / "map.json"
 
 LIMIT = 40.0  # seconds of tests per round, measured on the unchanged code
@@ -830,9 +830,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of tests per round")
     parser.add_argument("--fresh", type=int, metavar="N", help="N changes drawn by the commit")
     parser.add_argument("--again", action="store_true", help="retry the survivors")
-    parser.add_argument(
-        "--table", action="store_true", help="only write the table of docs/trust.md"
-    )
+    parser.add_argument("--table", action="store_true", help="only write the tables of the page")
     parser.add_argument("--map", type=Path, default=MAP, help="what test_map wrote")
     chosen = parser.parse_args()
     if chosen.table:

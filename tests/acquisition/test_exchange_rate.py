@@ -148,6 +148,12 @@ def test_the_boxes_of_a_process_are_its_innovations():
         points.append(x)
 
 
+def test_without_an_affordable_point_there_is_no_box_and_nothing_to_spend_on():
+    found = boxes_of(two_points(lambda x: 2 + x, budget=Budget(1.0)), np.random.default_rng(0))
+    assert [len(part) for part in found[:3]] == [0, 0, 0]
+    assert expected_spending(found, 0.0, 0.1) == 0.0
+
+
 def test_neighbouring_points_add_little_to_one_box():
     """400 rows of a smooth function are not 400 independent boxes."""
     space = Space.from_rows([{"x": x} for x in np.linspace(0, 1, 400)])

@@ -405,7 +405,7 @@ def test_a_long_table():
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("within", [0.0, 0.7])
+@pytest.mark.parametrize("within", [0.0, 0.7, 2.5])
 def test_a_table_with_upper_bounds_of_the_scores(seed, within):
     """The best rows are the same, and only rows that can be among them are scored."""
     space = Space.from_rows([{"i": i} for i in range(6000)])

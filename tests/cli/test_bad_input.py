@@ -191,6 +191,19 @@ def test_the_output_before_a_failure_is_shown(farthing):
         assert "3 trials in a row failed; the first error was: it ended" in farthing(command).out
 
 
+@pytest.mark.parametrize("failures", ["3", "9"])
+def test_no_control_sequence_of_a_program_reaches_the_terminal(farthing, failures):
+    """If the budget ends before nine failures in a row, stderr has the first error."""
+    escapes = "printf '\\033]0;title\\007' >&2; exit 3"
+    results = [run_bad(farthing, escapes, "--failures-in-a-row", failures)]
+    results += [
+        farthing(*words) for words in (["status"], ["studies"], ["trials"], ["explain", "0"])
+    ]
+    printed = "".join(result.out + result.err for result in results)
+    assert r"\x1b]0;title\x07" in results[0].out + results[0].err
+    assert not {"\x1b", "\x07"} & set(printed)
+
+
 def test_a_budget_of_money_and_a_program_that_reports_no_cost(farthing):
     value = ["sh", "-c", "echo '{\"value\": 1}'"]
     result = farthing("run", "--budget", "$3", "--param", "x=float:0:1", "--", *value)

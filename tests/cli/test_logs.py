@@ -10,6 +10,8 @@ import sys
 import pytest
 
 from farthing import Study
+from farthing.cli import entry
+from farthing.errors import FarthingError
 
 SCRIPT = """
 echo "slot $FARTHING_SLOT"
@@ -238,6 +240,16 @@ def test_an_unknown_state(printed):
         in result.err
     )
     assert printed("trials", "--state", "killed").err == "Nothing to show.\n"
+
+
+def test_an_error_has_no_control_sequence(monkeypatch, capsys):
+    def fail(*_, **__):
+        raise FarthingError("a\x1b]0;title\x07b")
+
+    monkeypatch.setattr(entry.app, "main", fail)
+    with pytest.raises(SystemExit):
+        entry.main(["status"])
+    assert capsys.readouterr().err == "Error: a\\x1b]0;title\\x07b\n"
 
 
 def test_a_terminal_gets_no_control_sequence_of_a_trial(monkeypatch):

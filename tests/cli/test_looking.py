@@ -221,6 +221,17 @@ def test_costs_are_shown_with_their_predictions(farthing):
     assert [float(row["paid"]) for row in rows] == [1.0 + k for k in range(8)]
 
 
+def test_costs_say_why_a_model_was_chosen(farthing):
+    study = Study.create(
+        "farthing.db", name="default", space={"x": _float()}, budget=99, cost="auto_cost"
+    )
+    for k in range(8):
+        study.add({"x": k / 8}, 1.0, cost=1.0 + k)
+    [report] = study.costs()
+    study.close()
+    assert f"because:  {report['because']}\n" in farthing("costs").out
+
+
 def test_costs_of_nothing(farthing):
     Study.create("farthing.db", name="default", space={"x": _float()}).close()
     result = farthing("costs")

@@ -100,6 +100,13 @@ def test_dropping_a_free_trial_prints_no_cost(farthing, quick):
     assert farthing("drop", "1").out == ("Dropped trial 1. The models no longer learn from it.\n")
 
 
+@pytest.mark.parametrize("command", ["drop", "rerun"])
+def test_the_trials_to_edit_must_be_named(farthing, command):
+    result = farthing(command)
+    assert (result.code, result.out) == (2, "")
+    assert "Missing argument 'NUMBER... [NAME]'" in result.err
+
+
 @pytest.mark.slow
 def test_a_trial_is_dropped(study):
     best = json.loads(study("best", "--format", "json").out)["number"]

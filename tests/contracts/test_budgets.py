@@ -196,6 +196,17 @@ def test_max_cost_replaces_the_cap_of_the_start_and_bounds_every_reservation():
     assert all(optimizer.ledger.reserved_for(trial.number)["usd"] <= 4.0 for trial in more)
 
 
+def test_no_more_is_reserved_than_a_trial_can_cost():
+    """The costs differ by so much that their 80 % quantile is higher."""
+    optimizer = Optimizer(
+        {"x": Float(0, 1)}, {"usd": 100.0}, policy=policies.Random(), max_cost={"usd": 4.0}, seed=0
+    )
+    for cost in (0.02, 3.9, 0.02, 3.9, 0.02, 3.9):
+        optimizer.tell(optimizer.ask(lease=1e9), 1.0, cost=cost)
+    trial = optimizer.ask(lease=1e9)
+    assert optimizer.ledger.reserved_for(trial.number)["usd"] == 4.0
+
+
 @pytest.mark.parametrize("unit", ["usd", "kWh", "cost"])
 def test_while_costs_are_unknown_a_worker_starts_one_trial_and_waits(unit):
     optimizer = Optimizer({"x": Float(0, 1)}, {unit: 2.0}, policy=policies.Random())

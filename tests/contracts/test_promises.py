@@ -7,6 +7,7 @@ import math
 
 import pytest
 from clocks import Clock, Timed, made, shared
+from parts import Greedy
 
 from farthing import Budget, Float, InvalidInput, Optimizer, Outcome, Stopped, minimize
 from farthing.budget.ledger import Ledger
@@ -15,7 +16,7 @@ from farthing.core.events import Asked, LeasesExpired, Moment, Renewed, TimePass
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply, kill_reason
-from farthing.history import StopReason, Trial
+from farthing.history import CurvePoint, StopReason, Trial
 from farthing.policies import Random
 from farthing.running.pool import run_workers
 from farthing.running.signals import ExitRequest
@@ -163,6 +164,14 @@ def test_a_reported_cost_is_added_to_the_rate(monkeypatch):
     assert [cents(trial.cost["usd"]) for trial in optimizer.history] == [17] * 3
 
 
+def test_reported_seconds_replace_the_measured_ones(monkeypatch):
+    clock = Clock(monkeypatch)
+    optimizer, settings = made(SPACE, "1h, 3 trials", policy=Random())
+    _, took = run(clock, optimizer, settings, Timed(clock, lambda params: 10.0, cost={"s": 7.0}))
+    assert [trial.cost["s"] for trial in optimizer.history] == [7.0] * 3
+    assert optimizer.ledger["s"].spent == took == pytest.approx(30.0)  # time is charged as it runs
+
+
 def test_two_workers_pay_a_shared_machine_once_and_their_own_machines_twice(monkeypatch):
     """Both workers run for 60 s, then one of them for 40 s more."""
     for rate, expected in (("$36/h", 100), ("$36/h per worker", 160)):
@@ -241,6 +250,18 @@ def test_overhead_that_costs_money_is_kept_small(monkeypatch):
     engine = Timed(clock, lambda params: 1.0, cost={"usd": 0.01})
     run(clock, free, settings, engine)
     assert not any("suggestion would cost more" in trial.because for trial in free.history)
+
+
+def test_the_decision_that_a_training_goes_on_is_overhead(monkeypatch):
+    clock = Clock(monkeypatch, suggestion=2.0)
+    optimizer, _ = made(SPACE, "1h", policy=Greedy(), steps=8)
+    with optimizer.on_the_clock():
+        trial = optimizer.ask(worker="1", lease=500.0)
+        clock.now += 10.0
+        curve = (CurvePoint(trial.until, 1.0, {"s": 10.0}),)
+        told = Told(trial, "paused", None, {"s": 10.0}, by_user=False, run=ran(10), curve=curve)
+        assert optimizer.continue_trial(told).until > trial.until
+        assert (optimizer.ledger.spent, optimizer.ledger.overhead) == (14.0, 4.0)
 
 
 def test_no_suggestion_starts_that_would_end_after_the_budget(monkeypatch):

@@ -13,6 +13,7 @@ from farthing.budget.ledger import Ledger
 from farthing.core.events import (
     Asked,
     AskedPart,
+    Changed,
     Continued,
     Dropped,
     LeasesExpired,
@@ -397,6 +398,20 @@ def test_a_training_continues_at_its_rung_with_more_reserved():
     assert (state.ledger["usd"].spent, state.ledger["usd"].reserved) == (3.5, 0.0)
     with pytest.raises(Outdated, match="does not run any more"):
         after(made, event, state=state)
+
+
+def test_a_training_goes_on_only_under_the_settings_that_the_suggestion_knew():
+    made = make()
+    change = Changed(made, {"timeout": ("none", "3.0 s")}, known=0)
+    running = after(made, asked(0), change)
+    trial = replace(running.history[0], until=2)
+    event = Continued(trial, {"usd": 2.5}, {"usd": 1.5}, points(1), changes=0)
+    with pytest.raises(Outdated, match="the settings have changed"):
+        after(made, event, state=running)
+    assert after(made, event._replace(changes=1), state=running).history[0].until == 2
+    waiting = after(made, lambda s: told(s, 0, "paused", 3.0, points(1)), state=running)
+    with pytest.raises(Outdated, match="the settings have changed"):
+        after(made, resumed(waiting, 0, 2)._replace(changes=0), state=waiting)
 
 
 def test_a_late_report_of_a_part_that_was_lost_counts_and_only_the_rest_is_charged():

@@ -20,13 +20,16 @@ from farthing.errors import Stopped
 from farthing.history import Origin, StopKind, StopReason, origin_of
 from farthing.policies import EI, Cooling, Random
 from farthing.replay import replay
+from farthing.running.pool import WORKER_ERROR
 from farthing.running.signals import (
     INTERRUPTED,
     ORPHANED,
+    TERMINATED,
     ExitRequest,
     combine_stop_reasons,
     print_exit_requests,
 )
+from farthing.running.worker import SUSPECT
 from farthing.stopping import MaxTrials, OutOfBudget, any_of, in_a_row
 from farthing.storage import Database
 from farthing.storage.old_sentences import kind_of_old
@@ -102,6 +105,11 @@ def test_an_error_that_the_reason_includes_is_not_shown_again(capsys):
     assert capsys.readouterr().err == "No trial succeeded.\n"
     finish(ended("too_many_failures", "Schluss", found=False), "table", again="")
     assert capsys.readouterr().err == "No trial succeeded. The first error:\nout of memory\n"
+
+
+@pytest.mark.parametrize("reason", [INTERRUPTED, TERMINATED, ORPHANED, SUSPECT, WORKER_ERROR])
+def test_the_reasons_of_workers_have_a_kind_of_the_list(reason):
+    assert reason.kind in KINDS
 
 
 def test_a_missing_cost_ends_a_run_with_2_whatever_the_sentence(tmp_path, monkeypatch, capsys):

@@ -1,10 +1,13 @@
 """The cost of a part of a training: start-up + steps x rate."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from trainings import curve_of
+from trainings import curve_of, training
 
-from farthing import Float, Space
+from farthing import Float, History, Space, Steps
+from farthing.acquisition.paid_costs import evidence_of_steps
 from farthing.cost import Evidence, Known, LogGP
 from farthing.cost.part import PartCost, rate_of, startup_of
 
@@ -58,6 +61,18 @@ def test_the_start_up_of_trainings():
     assert startup_of([curve_of([1.0] * 4, rate=2.0)], "cost") == pytest.approx(0.0)
     assert rate_of(5, curves[2][-1].cost, "cost", 3.0) == pytest.approx(2.0)
     assert rate_of(2, {"cost": 4.0}, "cost", 9.0) > 0  # a start-up that is too large
+    assert rate_of(2, {"s": 4.0}, "cost", 0.0) == 0.0  # it has not paid anything
+
+
+def test_a_killed_training_pays_for_the_steps_that_it_has_reported():
+    """Without a report, only a lower bound is known: the part that it ran would have cost more."""
+    trials = (
+        training(0, [0.1, 0.2], [1.0] * 4, rate=0.5, state="killed"),
+        replace(training(1, [0.3, 0.4], [], state="killed", until=2), cost={"cost": 3.0}),
+    )
+    _, found = evidence_of_steps(SPACE, History(trials), "cost", Steps(16), 0.0)
+    assert found.cost == pytest.approx([0.5 * 16, 3.0 / 2 * 16])
+    assert found.at_least.tolist() == [False, True]
 
 
 def test_a_known_cost_stays_known():

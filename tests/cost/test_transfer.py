@@ -63,7 +63,8 @@ def test_naive_linear_oracle():  # [transferred-cost]
     mean, std = model.log_at(space.encode({"rounds": 50.0})[None])
     assert mean[0] == pytest.approx(1.211606439, rel=1e-8)
     assert np.exp(mean[0]) == pytest.approx(3.35887615, rel=1e-8)
-    assert std[0] >= 1.0  # one task says nothing about the level of another
+    assert std[0] >= 1.0  # one task says nothing about the level of another: a factor of e
+    assert model.trend(np.array([[0.5]])).std == pytest.approx([1.0])
 
 
 def test_neighbours_oracle():  # [transferred-cost]

@@ -236,8 +236,13 @@ def test_requests_for_unknown_things(tmp_path, query, message):
 def test_any_version_is_answered(tmp_path, since):
     url = str(tmp_path / "s.db")
     fill(url, count=1)
-    (answer,) = visit(url, data("study", since=since))
-    assert answer.json()["trials"]["numbers"] == [0]
+
+    async def of_this_server(client, watcher):
+        return await data("study", since=since, epoch=watcher.epoch)(client, watcher)
+
+    of_another, of_this = visit(url, data("study", since=since), of_this_server)
+    assert of_another.json()["trials"]["numbers"] == [0]
+    assert of_this.status_code == 200
 
 
 def test_other_addresses(database):
@@ -444,6 +449,31 @@ def test_slow_figures_come_later(database):
 
 
 @pytest.mark.slow
+def test_only_a_study_that_is_watched_and_has_changed_is_drawn(database, monkeypatch):
+    """Drawing fits models."""
+    watcher, drawn, looks = Watcher(database), [], []
+
+    async def draw(self, seen):
+        drawn.append(seen.version)
+        seen.figures_of = seen.version
+
+    async def sleep(seconds):
+        looks.append(list(drawn))
+        watcher.seen("svm").polled_at = math.inf  # from now on a page asks for it
+        if len(looks) == 4:
+            raise asyncio.CancelledError
+
+    async def keep_drawing():
+        await watcher.look("svm")
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        with pytest.raises(asyncio.CancelledError):
+            await watcher._keep_drawing()
+
+    monkeypatch.setattr(Watcher, "_draw", draw)
+    asyncio.run(keep_drawing())
+    assert looks == [[], [1], [1], [1]]
+
+
 def test_a_database_that_disappears_and_comes_back(database, tmp_path):
     file, away = tmp_path / "s.db", tmp_path / "away.db"
 

@@ -219,6 +219,12 @@ def test_sources_can_change_and_move_with_a_wider_space():
     np.testing.assert_allclose(optimizer.facts[0].learn_from[0].x[:, 0], before.x[:, 0] / 4)
 
 
+def test_sources_can_change_together_with_a_new_parameter():
+    optimizer = Optimizer(OLD, "$9", learn_from=earlier())
+    assert set(optimizer.change(space=SPACE, learn_from=earlier())) == {"z", "learn_from"}
+    check(optimizer.facts[0].learn_from[0])
+
+
 def test_a_space_that_does_not_contain_the_sources_is_refused():
     optimizer = Optimizer(SPACE, "$9", learn_from=earlier())
     with pytest.raises(InvalidInput, match=r"'x' is 0 to 1 and cannot become 0 to 0\.5"):

@@ -100,6 +100,14 @@ def test_the_sampler_learns_from_pruned_trials_and_keeps_its_budget():
     assert study.best_value < without.best_value + 0.01
 
 
+def test_a_whole_training_is_reserved_because_nobody_pauses_it():
+    sampler = CostAwareSampler(budget="$20", steps=LAST, cost=lambda params: 2.0)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
+    held = [trial.system_attrs["farthing"]["hold"] for trial in study.trials[1:]]
+    assert held == [{"usd": pytest.approx(2.0)}] * 2
+
+
 def test_a_pruned_trial_is_learnt_as_a_part_of_a_training(monkeypatch):
     """Without `steps` it would count as killed, and its values would be lost."""
     seen, fit = [], optuna_sampler.suggest

@@ -6,6 +6,7 @@ import re
 import warnings
 from contextlib import redirect_stdout, suppress
 from io import StringIO
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from farthing import Float, Int, InvalidInput
 from farthing.integrations.sklearn import BudgetSearchCV
 from farthing.integrations.sklearn_fits import Fits
+from farthing.integrations.sklearn_folds import FoldSearch
 from farthing.integrations.sklearn_racing import Racing, is_hopeless
 from farthing.integrations.sklearn_space import Candidates
 from farthing.policies import Random
@@ -234,6 +236,13 @@ def test_a_candidate_beyond_the_budget_is_killed_between_folds(clock):
     assert list(results["state"]) == ["done", "killed"]
     assert results["n_folds"][1] == 1  # five of them would take 2.5 s
     assert search.best_params_ == {"seconds": 0.01}
+
+
+@pytest.mark.parametrize(("left", "share"), [(16.0, 0.5), (0.0, math.inf), (-1.0, math.inf)])
+def test_a_budget_that_is_spent_exactly_pays_for_no_other_fold(left, share):
+    search = SimpleNamespace(n_splits=5, _paid=lambda c: {"s": 2.0}, _left=lambda r, running: left)
+    one_fold = SimpleNamespace(state="paused", outs=[{}])
+    assert FoldSearch._rest(search, one_fold) == share
 
 
 def test_all_candidates_see_the_same_folds():

@@ -168,7 +168,9 @@ def test_the_protocol_of_lightning(fake):
         Trainer(2, [report_of(told([]), "loss")]).fit(1.0, None)
 
 
-def test_the_protocol_of_transformers(fake):
+def test_the_protocol_of_transformers(fake, tmp_path):
+    evaluated = tmp_path / "evaluated"
+
     class Trainer:
         """Evaluates twice in an epoch, and saves after an evaluation if it is told to."""
 
@@ -187,6 +189,8 @@ def test_the_protocol_of_transformers(fake):
                     continue
                 step = state.epoch if args.eval_strategy == "epoch" else state.global_step / 5
                 metrics = {"eval_loss": x / step}
+                with evaluated.open("a") as out:
+                    out.write(f"{x} {step}\n")
                 for callback in self.callbacks:
                     callback.on_evaluate(args, state, control, metrics=metrics, model=None)
                 if control.should_save:
@@ -220,6 +224,9 @@ def test_the_protocol_of_transformers(fake):
 
         for trial in paused_and_resumed(train):
             assert values_of(trial) == [trial.params["x"] / step for step in range(1, 9)]
+        lines = evaluated.read_text().splitlines()
+        assert len(lines) == len(set(lines)) >= 8  # a training goes on from its checkpoint
+        evaluated.unlink()
 
 
 def test_the_protocol_of_keras(fake):

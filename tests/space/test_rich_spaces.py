@@ -53,6 +53,13 @@ def test_a_step_lists_clean_values_of_their_kind(parameter, values):
     assert np.allclose(space.levels[0], np.linspace(0, 1, len(values)), rtol=1e-15)
 
 
+def test_a_number_with_many_steps_has_its_natural_values():
+    space = Space({"v": Float(0, 1e4, step=0.5)})
+    X = space.sample(50, np.random.default_rng(0))
+    decoded = [space.decode(x)["v"] for x in X]
+    assert space.natural(X)[:, 0] == pytest.approx(decoded, rel=1e-12)
+
+
 def test_a_computed_value_counts_as_the_step_that_it_means():
     space = Space({"v": Float(0.1, 0.9, step=0.1)})
     assert space.decode(space.encode({"v": 0.1 + 0.2})) == {"v": 0.3}

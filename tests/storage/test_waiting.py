@@ -270,6 +270,15 @@ def test_a_look_reads_only_what_changed(url, sent):
     assert len(other._look().prices) == 1
 
 
+def test_imported_costs_are_read_again_when_the_space_has_grown(url):
+    study = Study.create(url, name="a", space={"a": Float(0, 1)}, budget="$100")
+    other = Study.open(url, "a")
+    study.import_trials([{"a": 0.5, "cost_usd": 3.0}, {"a": 1, "cost_usd": 4.0}], values=False)
+    assert [price.x.tolist() for price in other._look().prices] == [[0.5], [1.0]]
+    study.change(space={"a": Float(0, 2)})
+    assert [price.x.tolist() for price in other._look().prices] == [[0.25], [0.5]]
+
+
 @pytest.mark.parametrize(("budget", "longest"), [("100h", 1.0), ("30s", 0.3), ("1s", POLL)])
 def test_an_idle_worker_asks_less_and_less_often(budget, longest, tmp_path, monkeypatch):
     study = Study.create(

@@ -154,6 +154,16 @@ def test_marks_have_the_given_size():
     assert drawn() == drawn(size=1.0) != drawn(size=2.0)
 
 
+@pytest.mark.slow
+def test_interactive_marks_grow_with_their_size():
+    from farthing.view.primitives import Axis, Figure, Panel
+
+    axes = Axis("x", 0.0, 2.0, ()), Axis("y", 0.0, 2.0, ())
+    layers = [Points((1.0,), (1.0,), "done", size=size) for size in (1.0, 2.0)]
+    small, large = with_plotly.drawn(Figure("f", "t", (Panel(*axes, layers),), "c")).data
+    assert large.marker.size == 2 * small.marker.size
+
+
 def test_the_mark_of_a_legend_is_in_the_middle_of_its_sample():
     """Samples are 20 wide and 12 high, and the text follows at 25."""
     from farthing.view.primitives import Axis, Figure, Panel

@@ -56,6 +56,9 @@ def test_the_live_view_has_the_best_the_running_and_the_latest_trials():
     assert best.startswith("best 0  trial 2 at x=")
     shown = [int(line.split()[1].rstrip(":")) for line in lines if line.startswith("trial")]
     assert shown == [running.number, 0, 7, 6, 5, 4]
+    narrow = Console(width=30, file=io.StringIO())
+    narrow.print(picture(optimizer, 30))  # a line that is too long is cut
+    assert len(narrow.file.getvalue().splitlines()) == len(lines)
 
 
 # ── notebook ───────────────────────────────────────────────────────────────────────────────────

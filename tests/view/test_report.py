@@ -97,6 +97,7 @@ def test_the_page_loads_nothing(parsed):
     ]
     assert [address for address in addresses if not address.startswith("#")] == []
     assert [each.get("type") for each in parsed.named("script")] == ["application/json", None]
+    assert [each.get("media") for each in parsed.named("style")] == ["screen", "print", None]
     policy = next(m["content"] for m in parsed.named("meta") if "http-equiv" in m)
     assert policy.startswith("default-src 'none'")
     assert "unsafe" not in policy

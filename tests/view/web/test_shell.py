@@ -19,3 +19,9 @@ def test_the_places_that_a_script_looks_for_are_in_its_page(script, make):
     page = ElementTree.fromstring(f"<body>{make()}</body>".replace(" hidden", ' hidden=""'))
     assert wanted
     assert wanted <= {each.get("id") for each in page.iter("*")}
+
+
+def test_an_empty_comparison_is_hidden():
+    page = f"<body>{shell.studies_shell('Studies')}</body>".replace(" hidden", ' hidden=""')
+    (comparison,) = ElementTree.fromstring(page).findall(".//*[@id='comparison']")
+    assert "hidden" in comparison.attrib
