@@ -143,7 +143,7 @@ def _cost_spread(kept: Json) -> Finding:
 def _expensive_optimum(kept: Json) -> Finding:
     finals = {m: numbers(kept["finals"][m]) for m in ("EI", "EIpu")}
     gap = _difference(finals["EIpu"], finals["EI"], 100 / float(np.mean(finals["EI"])))
-    return _judged(gap, ABOVE_ZERO, kept["seeds"], carbo.SEEDS, " above")
+    return _judged(gap, ABOVE_ZERO, kept["seeds"], carbo.SEEDS, " of EI's error")
 
 
 def _schedules(kept: Json) -> Finding:
@@ -272,7 +272,7 @@ def _flops_of_a_network(kept: Json) -> Finding:
     sides = {judge(*few[1:], BELOW_ZERO, None, 0), judge(*many[1:], ABOVE_ZERO, None, 0)}
     side = DIFFERS if DIFFERS in sides else THIN if THIN in sides else AGREES
     first, last = kept["counts"][0], kept["counts"][-1]
-    ours = f"n = {first}: {in_words(few)} more error; n = {last}: {in_words(many)}"
+    ours = f"n = {first}: {in_words(few)} error; n = {last}: {in_words(many)} error"
     return Finding(ours, len(gp), side)
 
 

@@ -76,11 +76,11 @@ class Steps:
         if self.checkpoint_bytes is not None and not self.has_checkpoints:
             raise InvalidInput(
                 f"Steps(checkpoints={self.checkpoints!r}) has no effect with "
-                f"resume={self.resume!r}: there are no checkpoints. Leave one of them out."
+                f'resume="{self.resume}": there are no checkpoints. Leave one of them out.'
             )
         if self.suspended != SUSPENDED and not self.suspends:
             raise InvalidInput(
-                f"Steps(suspended={self.suspended!r}) has no effect without resume='suspend'. "
+                f'Steps(suspended={self.suspended!r}) has no effect without resume="suspend". '
                 "Leave one of them out."
             )
 

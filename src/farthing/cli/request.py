@@ -81,7 +81,7 @@ SIGNED = re.compile(r"(^|,)\s*[+-]")  # a budget with a sign before one of its a
 STEPS_OF = re.compile(r"Steps\((\w+)=.*?\)(?=:| has)")  # a setting of `Steps` in an error
 # A setting with "=", and its value if that is one word in quotes.
 OPTION = re.compile(
-    rf'\b({"|".join([*(f.name for f in fields(Settings)), *STEPS])})=(?:["\']([\w-]+)["\'])?'
+    rf'\b({"|".join([*(f.name for f in fields(Settings)), *STEPS])})=(?:"([\w-]+)")?'
 )
 
 
