@@ -74,8 +74,7 @@ FARTHINGS = (
 SETTINGS = (
     "We trained the models again on our machines; surrogates make the recordings continuous. "
     "Budgets are 60 mean costs. Pareto has 12 of its 144 problems.",
-    "Stopping uses NATS-Bench's topology space, and one LCBench metric for search and score. Its "
-    "synthetic experiments were not rerun.",
+    "Stopping uses NATS-Bench's topology space. Its synthetic experiments were not rerun.",
     "CMDP's toy, trees and weather are similar problems, not the paper's.",
 )
 THIN = """

@@ -147,9 +147,9 @@ def test_a_training_in_this_process_cannot_be_suspended():
 
 
 def test_settings_that_have_no_effect_are_refused():
-    with pytest.raises(InvalidInput, match="has no effect without resume='suspend'"):
+    with pytest.raises(InvalidInput, match='has no effect without resume="suspend"'):
         Steps(8, suspended=3)
-    with pytest.raises(InvalidInput, match="has no effect with resume='suspend'"):
+    with pytest.raises(InvalidInput, match='has no effect with resume="suspend"'):
         Steps(8, resume="suspend", checkpoints="1GB")
     with pytest.raises(InvalidInput, match="expected a whole number of trainings"):
         Steps(8, resume="suspend", suspended=0)
