@@ -615,10 +615,10 @@ def _draw_panels(kept: Json) -> Figure:
 
     rates = len(HINDSIGHT)
     figure, axes = grid(len(kept["cases"]) * rates, rates, width=2.7, height=2.3, sharey=True)
-    every = [(case, part) for case, parts in kept["cases"].items() for part in parts]
-    for axis, (case, part) in zip(axes, every, strict=True):
+    shown = [rule for rule, by in relative(kept).items() if by]
+    for axis, (case, part) in zip(axes, _parts(kept), strict=True):
         for k, acquisition in enumerate(ACQUISITIONS):
-            for place, rule in enumerate(RULES):
+            for place, rule in enumerate(shown):
                 pair = part["pairs"].get(f"{acquisition} + {rule}")
                 if pair is not None:
                     label = acquisition if not place and axis is axes[0] else None
@@ -627,9 +627,9 @@ def _draw_panels(kept: Json) -> Figure:
                         *(pair["mean"], y), xerr=pair["two_se"], fmt="s", ms=2.5, lw=0.9, color=hue,
                         label=label,
                     )  # fmt: skip
-        axis.set(xscale="log", ylim=(len(RULES) - 0.5, -0.5))
+        axis.set(xscale="log", ylim=(len(shown) - 0.5, -0.5))
         axis.set_title(f"{case}\n{part['rate']:.2g} a unit of cost", fontsize=7.5)
-        axis.set_yticks(range(len(RULES)), RULES, fontsize=7.5)
+        axis.set_yticks(range(len(shown)), shown, fontsize=7.5)
         axis.tick_params(axis="x", labelsize=7)
         axis.xaxis.set_minor_formatter(NullFormatter())
     for axis in axes[-rates:]:
