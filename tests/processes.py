@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 # Seconds to wait for an event. Even on a busy machine, only a broken test takes this long. It is
 # less than the limit in pyproject.toml, which would end the process and its remaining tests.
@@ -97,6 +98,22 @@ def children_of(pid: int) -> set[int]:
                 if int(fields[1]) == pid:
                     found.add(int(name))
     return found
+
+
+def kills_supervisor(is_time: Callable[[], bool]) -> Callable[[Any], None]:
+    """A `may_go_on` that kills the children that this process has got since now, once.
+
+    Only the first time they are supervisors. Later ones are orphans that this process has adopted.
+    """
+    before, killed = children_of(os.getpid()), set[int]()
+
+    def may_go_on(usage: Any) -> None:
+        if not killed and is_time():
+            killed.update(children_of(os.getpid()) - before)
+            for supervisor in killed:
+                os.kill(supervisor, signal.SIGKILL)
+
+    return may_go_on
 
 
 class Remains:

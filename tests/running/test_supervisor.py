@@ -11,7 +11,16 @@ import time
 from contextlib import suppress
 
 import pytest
-from processes import FOREVER, PATIENCE, Lifeline, children_of, exit_code, fork_off, wait_until
+from processes import (
+    FOREVER,
+    PATIENCE,
+    Lifeline,
+    children_of,
+    exit_code,
+    fork_off,
+    kills_supervisor,
+    wait_until,
+)
 
 from farthing.running import CallableTask, CommandTask
 from farthing.running import child as children
@@ -174,12 +183,8 @@ def test_the_worker_may_die_at_any_moment(evaluate, sleeps, pids, delay):
 
 
 def test_a_trial_ends_with_its_supervisor(evaluate, sleeps, pids):
-    def may_go_on(usage):
-        if len(pids.all) == 3:
-            for supervisor in children_of(os.getpid()) - before:
-                os.kill(supervisor, signal.SIGKILL)
-
     before = children_of(os.getpid())
+    may_go_on = kills_supervisor(lambda: len(pids.all) == 3)
     task = sleeps(ignoring=[signal.SIGTERM], descendants=2)
     finished = evaluate(task, may_go_on=may_go_on, tick=0.05)
     assert finished.state == "lost"

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import FOREVER, children_of, fork_off, is_alive, wait_until
+from processes import FOREVER, children_of, fork_off, is_alive, kills_supervisor, wait_until
 
 from farthing.running import CallableTask, CommandTask, Job, ProcessGroup, survivors
 from farthing.running.engine import Allowance
@@ -52,12 +52,8 @@ def task_of(kind, pids):
 
 @pytest.mark.parametrize("kind", ["function", "program"])
 def test_the_worker_ends_what_a_killed_supervisor_leaves(kind, evaluate, pids, folder):
-    def may_go_on(usage):
-        if len(pids.all) == 3:
-            for supervisor in children_of(os.getpid()) - before:
-                os.kill(supervisor, signal.SIGKILL)
-
     before = children_of(os.getpid())
+    may_go_on = kills_supervisor(lambda: len(pids.all) == 3)
     finished = evaluate(task_of(kind, pids), may_go_on=may_go_on, tick=0.05)
     assert finished.state == "lost"
     assert pids.alive == []  # already: the engine waits for their end
@@ -129,12 +125,7 @@ def test_a_trial_that_has_ended_survives_its_supervisor(folder, pids):
         fork_off(lambda: (pids.note(), time.sleep(FOREVER)))
         return 3.0
 
-    def may_go_on(usage):
-        if (folder / "0-1.0.ended").exists():
-            for supervisor in children_of(os.getpid()) - before:
-                os.kill(supervisor, signal.SIGKILL)
-
-    before = children_of(os.getpid())
+    may_go_on = kills_supervisor((folder / "0-1.0.ended").exists)
     job = Job({}, 0, 0, journal=folder / "0-1.0.jsonl")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("farthing.running.supervisor.LINGER", FOREVER)
