@@ -50,7 +50,7 @@ ARMS = {
 
 FAR = (
     "A duel does not say how bad a lost run is. Distance of the final value to the best one known, "
-    "in units of that of random search (its median), mean over problems and families:"
+    "in\nunits of that of random search (its median), mean over problems and families:"
 )
 
 
