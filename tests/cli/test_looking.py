@@ -232,6 +232,14 @@ def test_costs_say_why_a_model_was_chosen(farthing):
     assert f"because:  {report['because']}\n" in farthing("costs").out
 
 
+def test_costs_that_hardly_vary_have_no_drivers(farthing):
+    study = Study.create("farthing.db", name="default", space={"x": _float()}, budget=100.0)
+    for k in range(8):
+        study.add({"x": k / 8}, 1.0, cost=1.0 + 0.002 * k)
+    study.close()
+    assert "drivers:  none: the predicted costs differ by less than 10%\n" in farthing("costs").out
+
+
 def test_costs_of_nothing(farthing):
     Study.create("farthing.db", name="default", space={"x": _float()}).close()
     result = farthing("costs")

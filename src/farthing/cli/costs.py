@@ -15,6 +15,7 @@ from farthing.view.formatting import amounts
 __all__ = ["costs"]
 
 MAX_DRIVERS = 5  # parameters named among the drivers
+ALIKE = 1.1  # costs that differ by less have no drivers worth naming
 
 
 @click.command()
@@ -63,10 +64,14 @@ def _summary(report: dict[str, Any]) -> dict[str, str]:
             f"{share:.0%} of the costs in the {band} band"
             for band, share in report["coverage"].items()
         )
-    words["drivers"] = ", ".join(
-        f"{name} {driver['share']:.0%} (x {driver['factor']:.3g})"
-        for name, driver in list(report["drivers"].items())[:MAX_DRIVERS]
-    )
+    predicted = [trial["predicted"] for trial in report["trials"]]
+    if max(predicted) < ALIKE * min(predicted):
+        words["drivers"] = f"none: the predicted costs differ by less than {ALIKE - 1:.0%}"
+    else:
+        words["drivers"] = ", ".join(
+            f"{name} {driver['share']:.0%} (x {driver['factor']:.3g})"
+            for name, driver in list(report["drivers"].items())[:MAX_DRIVERS]
+        )
     return words
 
 
