@@ -3,7 +3,6 @@
 What Farthing adds to a method, and what is taken away here:
 
     start          the middle of the space and three points near it    five uniform points
-    exploration    one trial in four, if EI is negligible              none
     affordability  P(c <= left) in the score, expensive points left    none: an evaluation that the
                    out                                                 budget does not pay for ends
                                                                        the run, without a value

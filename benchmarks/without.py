@@ -2,7 +2,6 @@
 
 default-costs       every configuration is expected to cost the same: not cost-aware
 default-start       four uniform points, with the same limits, instead of the middle and points near
-default-explore     no trial far from all others when EI is negligible
 default-affordable  neither P(c <= left) in the score nor a limit of what may be proposed
 default-kills       no trial is killed at its limit, as with `minimize` in one process
 cooling_0.5+median  exp(mean of ln c) instead of E[c] (see methods.py)
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.paper import unlimited
 from farthing.acquisition.belief import START, Belief
-from farthing.acquisition.initial_design import cap, explore, promises_nothing
+from farthing.acquisition.initial_design import cap
 from farthing.acquisition.protocols import Policy, Proposal
 from farthing.cost.model import Evidence
 from farthing.models.gp import Normal
@@ -34,9 +33,9 @@ DEFAULT = Cooling(first=0.5)  # a test checks this
 
 @dataclass(frozen=True)
 class Without:
-    """A policy without its start, its exploration, or its attention to what is affordable."""
+    """A policy without its start, or without its attention to what is affordable."""
 
-    part: Literal["start", "explore", "affordable"]
+    part: Literal["start", "affordable"]
     policy: Policy = DEFAULT
 
     @property
@@ -58,11 +57,8 @@ class Without:
                     notes["limit"] = most
                 return Proposal(belief.space.sample(1, rng)[0], "a uniform point", notes=notes)
             return self.policy.propose(belief, rng)
-        if self.part == "affordable":
-            belief = replace(belief, ledger=unlimited(belief.ledger))
+        belief = replace(belief, ledger=unlimited(belief.ledger))
         chosen = self.policy.propose(belief, rng)
-        if self.part == "affordable" and promises_nothing(belief, chosen):
-            chosen = explore(belief) or chosen
         if chosen.x is None:
             return chosen
         # With a predicted cost nothing is added to it.
@@ -103,7 +99,6 @@ class OneCost:
 
 POLICIES: dict[str, Callable[[], Policy]] = {
     "default-start": lambda: Without("start"),
-    "default-explore": lambda: Without("explore"),
     "default-affordable": lambda: Without("affordable"),
     NO_COSTS: lambda: DEFAULT,
     NO_KILLS: lambda: DEFAULT,

@@ -3,10 +3,9 @@
     python tests/frozen.py [FILE]
 
 plays all runs and records every proposal, bit for bit. `tests/snapshots/decisions.npz` was recorded
-on 2026-11-18, when the limit of the first trial became a third of the budget. Apart from limits,
-277 of the 279 runs are those of the code before the modules were renamed (commit a356ee0). A
-refactoring must reproduce the record. A commit that changes decisions on purpose records them again
-and says so.
+on 2026-11-19, when policies stopped exploring once EI is negligible. That changed 187 of the 279
+runs, from that moment on; the others are those before, bit for bit. A refactoring must reproduce
+the record. A commit that changes decisions on purpose records them again and says so.
 """
 
 from __future__ import annotations

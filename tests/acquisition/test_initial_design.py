@@ -1,12 +1,11 @@
 """The initial design for every policy that needs a model; other policies propose at once."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from beliefs import done, known, pool, two_points
+from beliefs import done, known, two_points
 
 from farthing import (
     Categorical,
@@ -17,13 +16,11 @@ from farthing import (
     Optimizer,
     Space,
     Stopped,
-    Trial,
 )
 from farthing.acquisition.belief import START
 from farthing.acquisition.initial_design import (
     _far_from_kills_first,
     cap,
-    promises_nothing,
     propose,
     start,
 )
@@ -321,33 +318,14 @@ def test_after_the_given_points_comes_the_initial_design():
     assert "of 4 of the initial design" in second.because
 
 
-@pytest.mark.slow
-def test_if_the_model_promises_no_improvement_one_trial_in_four_explores():
-    """A model that has learnt that `b` has no effect would never vary `b` again."""
-    space = {"a": Float(0, 1), "b": Float(0, 1)}
-    optimizer = Optimizer(space, {"cost": 1e9}, policy=EI(), cost=lambda params: 1.0)
-    for _ in range(40):
+def test_a_parameter_without_effect_is_still_varied():
+    """So no trial needs to explore for its sake, even if almost no improvement is expected."""
+    optimizer = Optimizer({"a": Float(0, 1), "b": Float(0, 1)}, 1e9, cost=lambda params: 1.0)
+    for _ in range(30):
         trial = optimizer.ask()
-        before = optimizer.history.X[:-1]
-        if trial.notes.get("phase") == "explore":
-            assert np.sqrt(((before - trial.x) ** 2).sum(axis=1)).min() > 0.1
         optimizer.tell(trial, (trial.params["a"] - 0.3) ** 2)
-    explored = [t.number for t in optimizer.history if t.notes.get("phase") == "explore"]
-    assert len(explored) >= 4
-    assert all(b - a >= 4 for a, b in pairwise(explored))
-    assert all("almost no improvement" in optimizer.history[k].because for k in explored)
-
-
-def test_while_a_trial_runs_a_proposal_without_promise_stands():
-    """The value of the running trial may change what the model promises."""
-    belief = pool([9.0] * 4, [1e-6] * 4, [1.0] * 4, 0.0)
-    rows = belief.space.rows
-    history = History((done(0, rows[0], 0.0), done(1, rows[1], 1.0)))
-    belief = replace(belief, history=history, y=np.array([0.0, 1.0]))
-    proposal = Proposal(rows[2], "it has the largest EI")
-    assert promises_nothing(belief, proposal)
-    running = history.adding(Trial(2, {}, rows[3], state="running"))
-    assert not promises_nothing(replace(belief, history=running), proposal)
+    assert optimizer.best.value < 1e-6
+    assert np.ptp([trial.params["b"] for trial in optimizer.history.trials[20:]]) > 0.5
 
 
 # ── parallel trials ────────────────────────────────────────────────────────────────────────────

@@ -67,11 +67,6 @@ def test_the_proposal_maximises_the_printed_score_whatever_is_left() -> None:
     assert score(chosen.x[None])[0] >= score(grid).max() - 1e-3
 
 
-def test_nothing_explores_once_the_improvement_is_negligible() -> None:
-    _, optimizer = run("paper:EI", 1e6, 0, 30)
-    assert not any(trial.notes.get("phase") == "explore" for trial in optimizer.history)
-
-
 def test_cooling_still_cools() -> None:
     _, optimizer = run("paper:cooling", 60.0, 0, 40)
     exponents = [t.because for t in optimizer.history if "per cost^" in t.because]

@@ -39,10 +39,9 @@ from farthing.acquisition.belief import START, START_SHARE, Z_AFFORDABLE, Belief
 from farthing.acquisition.portfolio import ranked
 from farthing.acquisition.protocols import Policy, Proposal, checked_proposal
 from farthing.acquisition.rungs import first_part
-from farthing.acquisition.search import Rated, is_among, maximise, sobol, untried
+from farthing.acquisition.search import Rated, is_among, maximise, untried
 from farthing.acquisition.trainings import is_staged
 from farthing.errors import InvalidInput
-from farthing.models.normal import log_ei
 from farthing.space.space import Space
 
 __all__ = [
@@ -75,10 +74,7 @@ USUAL_SHARE = 3 / 20
 MAX_KILLED = 3  # trials killed without any value: the next one may use all that is left
 CHEAP_SIDE = 0.1  # in the unit cube: the first value of a parameter that raises the cost
 REACH = 0.25  # in the unit cube: half the width of the box for the second point; doubles each time
-SPREAD = 256  # Sobol points among which `explore` looks for an unexplored region
-EVERY = 4  # at most one trial in this number explores
 MOST_POINTS = 2**16  # list the points of a finite space up to this size
-NOTHING = 1e-3  # in units of the data's scale: a smaller expected improvement is negligible
 
 
 def propose(
@@ -106,8 +102,6 @@ def propose(
         proposal = checked_proposal(policy, proposal, belief.space.d)
         if proposal.predicted:  # a nested policy already called `propose`
             return proposal
-        if proposal.until is None and promises_nothing(belief, proposal):
-            proposal = explore(belief) or proposal
         # A policy of a user may not look at what is left.
         if proposal.x is not None and belief.costs(proposal.x[None])[1][0] > 0:
             because = f"{proposal.because}; that point is too expensive, so another one is taken"
@@ -130,46 +124,6 @@ def propose(
         share = np.log((proposal.until - since) / belief.steps.last)
         predicted = {r: cost._replace(mean=cost.mean + share) for r, cost in predicted.items()}
     return replace(proposal, x=x, because=because, predicted=predicted)
-
-
-def promises_nothing(belief: Belief, proposal: Proposal) -> bool:
-    """Whether EI of the proposal is negligible and no recent trial explored.
-
-    Such a model would refine one optimum for ever. If it has learnt that a parameter has no effect,
-    it never varies the parameter again to find out.
-    """
-    if proposal.x is None or belief.objective is None or belief.history.running:
-        return False
-    if not belief.has_incumbent:  # any feasible value would be an improvement
-        return False
-    if any(trial.notes.get("phase") == "explore" for trial in belief.history.trials[-EVERY + 1 :]):
-        return False
-    mean, std = belief.objective.at(proposal.x[None])
-    promised = np.logaddexp.reduce(log_ei(mean[0], std[0], belief.best))
-    return bool(promised - np.log(len(belief.best)) < np.log(NOTHING * belief.scale))
-
-
-def explore(belief: Belief) -> Proposal | None:
-    """The point farthest from all trials, in the cheaper half of the affordable Sobol points."""
-    space = belief.space
-    # Columns are assigned by parameter name: permuted parameters get the same points.
-    column = np.argsort(np.argsort(space.names))
-    X = space.spread(sobol(SPREAD, space.d)[:, column])
-    cost, shortfall = belief.costs(X)
-    allowed = (shortfall <= 0) & ~is_among(X, belief.tried)
-    if not allowed.any():
-        return None
-    X, price = X[allowed], cost.mean[allowed]
-    X = X[price <= np.median(price)]
-    farthest = int(np.argmax([_gap(x, belief.history.X, space.categorical) for x in X]))
-    because = "far from all trials: the model expects almost no improvement anywhere"
-    return Proposal(X[farthest], because, notes={"phase": "explore"})
-
-
-def _gap(x: Array, known: Array, categorical: NDArray[np.bool_]) -> float:
-    """The squared distance of x (d,) from the nearest known point; options have distance 1."""
-    distance = np.where(categorical, x != known, np.abs(x - known))
-    return float((distance**2).sum(axis=1).min())
 
 
 def start(belief: Belief, rng: np.random.Generator) -> Proposal:

@@ -51,7 +51,7 @@ def chosen_by(settings: Settings, trial: Trial) -> ChosenBy:
         case "imported":
             return "import"
         case "suggested":
-            if trial.notes.get("phase") == "explore":
+            if trial.notes.get("phase") == "explore":  # before 19 November 2026
                 return "explore"
             if trial.notes.get("effort") == "none":
                 return "step"
