@@ -85,14 +85,14 @@ def kept() -> tuple[dict[Key, Json], int]:
     """The kept runs, the later one of two equal ones; how many old ones are left out."""
     lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
     found = [json.loads(line) for line in lines]
-    same = replay.same_decisions()
-    used = [
-        each
-        for each in found
-        if "anytime" in each and (each["method"] in RIVALS or each["source"] in same)
-    ]
+    used = [each for each in found if "anytime" in each and _counts(each)]
     runs = {(each["task"], each["method"], each["budget"], each["seed"]): each for each in used}
     return runs, len(found) - len(used)
+
+
+def _counts(record: Json) -> bool:
+    method = record["method"]
+    return method in RIVALS or record["source"] in replay.same_decisions(f"curves {method}")
 
 
 def shortened(record: Json, budget: float) -> Json | None:

@@ -37,10 +37,8 @@ def weak_points(numbers: Mapping[str, Json]) -> list[str]:
                 _losses: ("peers",),
             },
         ),
-        "The default was chosen on these problems: about ten variants of it were tried with one to "
-        "five seeds, so its lead may be a little too high. Many kept runs of the other policies "
-        "are older than the present cap on the cost of the first trials. A run in which that cap "
-        "killed a trial would differ now.",
+        "The default was chosen on these problems from about ten variants, so its lead may be a "
+        "little too high.",
     ]
 
 
@@ -79,19 +77,20 @@ def _of_peers(kept: Json) -> str:
         return "The duels with the peers: not yet run."
     order = sorted(met, key=lambda peer: -met[peer].won[-1])
     said = ", ".join(f"{met[peer].text()} against {peer}" for peer in order)
-    open_ = [
-        f"{peer} with {budget}"
+    undecided = {
+        peer: [
+            b for b, part in kept["duels"][peer].items() if Duel(**part).verdict() == "undecided"
+        ]
         for peer in order
-        for budget, part in kept["duels"][peer].items()
-        if Duel(**part).verdict() == "undecided"
-    ]
+    }
+    open_ = [f"{peer} with {', '.join(some)}" for peer, some in undecided.items() if some]
     survives = comparison.surviving(kept)
     sure = [peer for peer in order if survives[peer, BUDGET]]
     ahead = sum(duel.verdict() == "ahead" for duel in met.values())
     return (
         f"**With {BUDGET} median costs the default is ahead of {ahead} of the {len(met)} peers "
         f"that have {FEW_DUELS} duels**: it wins {said} of the duels. Undecided: "
-        f"{', '.join(open_) or 'none'}. If all {len(survives)} comparisons are tested together "
+        f"{'; '.join(open_) or 'none'}. If all {len(survives)} comparisons are tested together "
         f"(Holm), {', '.join(sure) or 'none'} remain."
     )
 
@@ -135,10 +134,12 @@ def _of_parts(kept: Json) -> str:
     }
     if not by_arm:
         return "Which part of the default is worth what: not yet run."
-    aware = {budget: met for (arm, budget), met in by_arm.items() if arm == AWARE}
+    aware = {budget: met for (arm, budget), met in by_arm.items() if arm == ablation.NO_COSTS}
     said = ", ".join(f"{met.text()} with {budget}" for budget, met in aware.items())
     sure = {met.verdict() for met in aware.values()} - {"undecided"}
-    head = WORTH[sure.pop()] if len(sure) == 1 else "are not surely worth anything"
+    at = ", ".join(budget for budget, met in aware.items() if met.verdict() in sure)
+    one = len(sure) == 1
+    head = f"{WORTH[sure.pop()]} with {at}" if one else "are not surely worth anything"
     sides = [
         f"{', '.join(some)} {word}"
         for word, side in (("surely helps", "ahead"), ("surely harms", "behind"))
@@ -146,19 +147,28 @@ def _of_parts(kept: Json) -> str:
             some := [
                 f"{ablation.ARMS[arm].partition(' (')[0]} with {budget}"
                 for (arm, budget), met in by_arm.items()
-                if met.verdict() == side and arm != AWARE
+                if met.verdict() == side and arm != ablation.NO_COSTS
             ]
         )
     ]
     return (
         f"**Learnt costs {head}**: against itself without them the default wins "
-        f"{said or 'a share not yet measured'} median costs. Of its other parts, "
-        f"{'; '.join(sides) or 'none is surely worth anything'}."
+        f"{said or 'a share not yet measured'} median costs{_where_costs_vary(kept)}. Of its other "
+        f"parts, {'; '.join(sides) or 'none is surely worth anything'}."
     )
 
 
+def _where_costs_vary(kept: Json) -> str:
+    """The same on the third of the problems where costs vary most."""
+    thirds = {budget: by[-1] for budget, by in kept.get("by_spread", {}).items()}
+    if not thirds:
+        return ""
+    least = min(third["low"] for third in thirds.values())
+    said = (f"{Duel(**third['duel']).text()} with {at}" for at, third in thirds.items())
+    return f" (where costs vary by a factor of {least:.0f} or more: {', '.join(said)})"
+
+
 WORTH = {"ahead": "are worth something", "behind": "do harm"}
-AWARE = "default-costs"  # the default that expects the same cost everywhere
 
 
 def _of_realtime(kept: Json) -> str:

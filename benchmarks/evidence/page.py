@@ -68,8 +68,8 @@ UNLIKE = """
 """
 FARTHINGS = (
     "{rows} the methods are Farthing's. They start in the middle of the space, not at five uniform "
-    "points, explore in one trial of four once EI is negligible, and avoid what is not affordable. "
-    "Rollout restricts its steps where the paper truncates them."
+    "points, avoid what is not affordable, and explored once EI was negligible. Rollout restricts "
+    "its steps where the paper truncates them."
 )
 SETTINGS = (
     "We trained the models again on our machines; surrogates make the recordings continuous. "
@@ -197,7 +197,7 @@ def _too_long(hours: Mapping[str, float]) -> Iterator[str]:
     if parts:
         yield (
             f"The planned runs that are missing would take CPU hours that we have not had yet: "
-            f"{parts}. Each page has its number."
+            f"{parts}."
         )
 
 
@@ -241,6 +241,7 @@ def files_of(found: Found, drawn: list[str]) -> dict[str, str]:
     """The page of an artefact and its CSV files, by name."""
     name = found.artefact.name
     tables, files = split_tables(found.artefact.table(found.numbers), name)
+    tables = re.sub(r"^(?!\|).{101,}$", lambda line: _filled(line[0]), tables, flags=re.MULTILINE)
     parts = [
         f"# {name}",
         _filled(f"The question: {found.artefact.claim}."),
@@ -261,6 +262,7 @@ def _made(found: Found) -> str:
     name, about, numbers = found.artefact.name, found.about, found.numbers
     options = "" if about.get("seeds") is None else f" --seeds {about['seeds']}"
     options += " --kept" if about.get("kept_only") else ""
+    options += " --any-source" if about.get("any_source") else ""
     planned = found.artefact.seeds
     said = [
         f"`python -m benchmarks {name}{options}` ({about['date']}, farthing {about['farthing']} at "

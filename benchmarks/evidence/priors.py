@@ -150,7 +150,7 @@ def run(task: str, method: str, budget: float, seed: int, folder: str | None = N
 def kept() -> dict[Key, Json]:
     """The kept runs of the present source, the later one of two equal ones."""
     lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
-    same = replay.same_decisions()
+    same = replay.same_decisions("priors")
     runs = [each for each in map(json.loads, lines) if each["source"] in same]
     return {(each["task"], each["method"], each["budget"], each["seed"]): each for each in runs}
 

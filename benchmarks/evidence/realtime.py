@@ -437,7 +437,7 @@ def carry_out(
     jobs: Iterable[Job], *, processes: int = 1, same_source: bool = False, more: bool = True
 ) -> dict[Job, Json]:
     """The run of every job: kept runs are read, missing ones are made and kept at once."""
-    requested, sources = list(jobs), replay.same_decisions()
+    requested, sources = list(jobs), replay.same_decisions("realtime")
     have = {
         job: record
         for job, record in kept().items()

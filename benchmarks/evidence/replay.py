@@ -363,15 +363,27 @@ def source() -> str:
     return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:12]
 
 
-def same_decisions() -> frozenset[str]:
+def same_decisions(runs: str) -> frozenset[str]:
     """The marks of all sources that make the decisions of this one, its own included.
 
     A refactoring changes the mark, but no decision. `equivalent_sources.json` lists the marks
-    before and after it, and how their equality was shown.
+    before and after it, and how their equality was shown. A change that leaves some runs as they
+    were names these, by what they begin with ("only").
+
+    Args:
+        runs: the method of a replay, or a name such as "stopping" or "curves ASHA".
     """
-    listed = json.loads(EQUIVALENT.read_text("utf-8"))
-    alike = (set(each["marks"]) for each in listed if source() in each["marks"])
+    alike = (
+        set(each["marks"])
+        for each in _equivalent(EQUIVALENT)
+        if source() in each["marks"] and runs.startswith(tuple(each.get("only", [""])))
+    )
     return frozenset({source()}.union(*alike))
+
+
+@cache
+def _equivalent(path: Path) -> list[dict[str, Any]]:
+    return list(json.loads(path.read_text("utf-8")))
 
 
 def _digits(number: float, digits: int) -> float:
@@ -439,11 +451,13 @@ def carry_out(
     Without `make_more` only kept runs are returned. With `same_source`, kept runs of farthing do
     not count if a source with different decisions made them.
     """
-    requested, sources = list(jobs), same_decisions()
+    requested = list(jobs)
     have = {
         job: run
         for job, run in kept(suite).items()
-        if not same_source or job.method in peers.NAMES or run.versions["source"] in sources
+        if not same_source
+        or job.method in peers.NAMES
+        or run.versions["source"] in same_decisions(job.method)
     }
     todo = [job for job in requested if job not in have]
     if not make_more or not todo:

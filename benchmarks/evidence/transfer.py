@@ -243,7 +243,7 @@ def run(task: str, method: str, budget: float, seed: int, folder: str | None = N
 def kept() -> tuple[dict[Key, Json], int]:
     """The kept runs, the later one of two equal ones; how many of another source are left out."""
     lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
-    found, same = [json.loads(line) for line in lines], replay.same_decisions()
+    found, same = [json.loads(line) for line in lines], replay.same_decisions("transfer")
     used = [each for each in found if each["method"] in PEERS or each["source"] in same]
     runs = {(each["task"], each["method"], each["budget"], each["seed"]): each for each in used}
     return runs, len(found) - len(used)

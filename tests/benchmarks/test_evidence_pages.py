@@ -172,9 +172,13 @@ def test_a_finding_follows_its_numbers():
     parts = {arm: duel(0.7) for arm in ("default-costs", "default-start")} | {
         "default-kills": duel(0.3)
     }
-    said = findings.findings({"ablation": {"duels": {"60": parts}}})[3]
-    assert "**Learnt costs are worth something**: against itself without them" in said
-    assert "the default wins 70 % [60, 80] with 60 median costs." in said
+    thirds = {"60": [{"low": 1, "duel": duel(0.5)}, {"low": 10.1, "duel": duel(0.8)}]}
+    said = findings.findings({"ablation": {"duels": {"60": parts}, "by_spread": thirds}})[3]
+    assert "**Learnt costs are worth something with 60**: against itself without them" in said
+    assert (
+        "the default wins 70 % [60, 80] with 60 median costs (where costs vary by a factor of 10 "
+        "or more: 80 % [70, 90] with 60)."
+    ) in said
     assert "start in the middle with 60 surely helps; kills at limits with 60 surely harms" in said
     unsure = findings.findings({"ablation": {"duels": {"60": {"default-costs": duel(0.55)}}}})[3]
     assert "Learnt costs are not surely worth anything" in unsure

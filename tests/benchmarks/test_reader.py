@@ -50,7 +50,8 @@ def sources():
     """The versions of the code that made the duels, and those that decide alike."""
     there = set(json.loads((RESULTS / "peers.json").read_text())["numbers"]["sources"])
     for each in json.loads((RESULTS / "equivalent_sources.json").read_text()):
-        there |= set(each["marks"]) if there & set(each["marks"]) else set()
+        if "only" not in each and there & set(each["marks"]):
+            there |= set(each["marks"])
     return there
 
 
@@ -294,6 +295,64 @@ def test_the_real_trainings_of_the_first_page():
                 and (both := sorted(set(ours) & set(by.get(rival, ()))))
             }
             agree(printed, share(families)[0])
+
+
+@pytest.mark.slow
+def test_what_learnt_costs_win_in_readme():
+    """Over all problems, and on the third of them where random search's costs vary most."""
+    alike, ends, costs = sources(), defaultdict(dict), defaultdict(list)
+    for run in lines("tables"):
+        usual = run["own_seed"] and not run["rows"] and run["most"] == 200
+        charged = run["clock"] == (run["problem"].split("/")[0] in RECORDED)
+        if usual and charged and run["method"] == "random" and run["seed"] < 10:
+            if run["budget"] in (15, 60):
+                paid = zip(run["costs"], run["values"], strict=True)
+                costs[run["problem"]] += [cost for cost, value in paid if value is not None]
+        elif usual and charged and run["source"] in alike:
+            ends[f"{run['budget']:g}", run["problem"], run["seed"]][run["method"]] = trace(run)[2]
+    families = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for (budget, problem, _), by in ends.items():
+        if {"cooling_0.5", "default-costs"} <= set(by):
+            each = won(by["cooling_0.5"], by["default-costs"], tie_of(problem))
+            families[budget][problem.split("/")[0]][problem].append(each)
+    tried = {problem for by in families["60"].values() for problem in by}
+    vary = sorted(tried, key=lambda p: np.divide(*np.quantile(costs[p], (0.9, 0.1))))
+    most = set(vary[-(len(vary) // 3) :])
+    text = " ".join(README.split())
+    text = re.search(r"with the same expected cost everywhere.*?ablation --kept", text)[0]
+    printed = re.findall(rf"{SHARE} of (\d+)(?: duels)? at (\d+)", text)
+    assert [row[4] for row in printed] == ["15", "60", "15", "60"]
+    for row, some in zip(printed, (tried, tried, most, most), strict=True):
+        found, count = share(
+            {
+                family: part
+                for family, by in families[row[4]].items()
+                if (part := {p: np.array(v) for p, v in by.items() if p in some})
+            }
+        )
+        assert count == int(row[3])
+        agree(row[:3], found)
+
+
+@pytest.mark.slow
+def test_the_duels_with_and_without_exploration():
+    """The runs behind the decision to take it out, which that code alone can make again."""
+    ends = defaultdict(dict)
+    for run in lines("exploration"):
+        ends[f"{run['budget']:g}", run["problem"], run["seed"]][run["method"]] = trace(run)[2]
+    text = " ".join((REPO / "docs" / "decisions.md").read_text().split())
+    (text,) = re.findall(r"### No trial explores .*?Consequence", text)
+    for budget in ("15", "60", "240"):
+        families = defaultdict(lambda: defaultdict(list))
+        for (at, problem, _), by in ends.items():
+            if at == budget:
+                each = won(by["cooling_0.5"], by["default-explore"], tie_of(problem))
+                families[problem.split("/")[0]][problem].append(each)
+        found, count = share(
+            {f: {p: np.array(v) for p, v in by.items()} for f, by in families.items()}
+        )
+        printed = re.search(rf"{SHARE} of {count}(?: duels)? at {budget}\b", text)
+        agree(printed.groups(), found)
 
 
 def test_the_reader_finds_a_wrong_number():

@@ -224,13 +224,23 @@ def test_runs_of_another_source_do_not_count_where_that_matters(tmp_path, monkey
 
 
 def test_sources_that_make_the_same_decisions_share_their_runs(tmp_path, monkeypatch):
-    file = tmp_path / "equivalent_sources.json"
-    monkeypatch.setattr(replay, "EQUIVALENT", file)
     monkeypatch.setattr(replay, "source", lambda: "new")
-    file.write_text(json.dumps([{"marks": ["old", "new"]}, {"marks": ["other", "another"]}]))
-    assert replay.same_decisions() == {"old", "new"}
-    file.write_text("[]")
-    assert replay.same_decisions() == {"new"}
+
+    def listing(*entries):
+        monkeypatch.setattr(replay, "EQUIVALENT", tmp_path / f"{len(entries)}.json")
+        replay.EQUIVALENT.write_text(json.dumps(entries))
+
+    listing()
+    assert replay.same_decisions("EI") == {"new"}
+    listing({"marks": ["old", "new"]}, {"marks": ["other", "another"]})
+    assert replay.same_decisions("EI") == {"old", "new"}
+    listing(
+        {"marks": ["old", "new"]},
+        {"marks": ["new", "older"], "only": ["paper:", "random"]},
+        {"marks": []},
+    )
+    assert replay.same_decisions("EI") == {"old", "new"}
+    assert replay.same_decisions("paper:EI") == {"old", "new", "older"}
 
 
 def test_a_line_is_a_run_again():

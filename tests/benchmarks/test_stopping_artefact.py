@@ -149,6 +149,10 @@ def test_a_seed_counts_when_all_of_its_runs_are_there():
     ]
     made = {job: run() for job in jobs[:3]}
     assert list(stopping.whole(made, jobs)) == jobs[:2]
+    runs, few = stopping.with_spread(made)  # one run has no spread: its table is left out
+    assert (list(runs), few) == (jobs[:3], [])
+    alone = {Job("lcbench/adult/learnt", "TS", -1, 0, 5, ()): run()}
+    assert stopping.with_spread(made | alone) == (made, ["lcbench/adult/learnt"])
     (artefact,) = stopping.ARTEFACTS
     nothing = {"cases": {}, "planned": 4, "made": 0, "choices": 5}
     assert artefact.table(nothing) == artefact.verdict(nothing) == stopping.NONE_YET

@@ -114,6 +114,7 @@ def about(settings: Settings) -> Json:
         "quick": settings.quick,
         "seeds": settings.seeds,  # None: the planned number
         "kept_only": not settings.more,
+        "any_source": settings.any_source,
         "missing_runs": sum(part.runs for part in settings.missing),
         "missing_hours": round(sum(part.hours for part in settings.missing), 2),
     }

@@ -37,10 +37,10 @@ class Origin(NamedTuple):
 
 def of_one_source(runs: Mapping[Job, Run]) -> tuple[dict[Job, Run], Origin]:
     """The runs of the present source, or else of the source with most runs; and of the peers."""
-    present = same_decisions()
 
     def mark(run: Run) -> str:
-        return source() if run.versions["source"] in present else run.versions["source"]
+        made_by = run.versions["source"]
+        return source() if made_by in same_decisions(run.job.method) else made_by
 
     ours = {job: mark(run) for job, run in runs.items() if job.method not in peers.NAMES}
     counts = Counter(ours.values())
@@ -105,6 +105,6 @@ def in_both_modes(compute: Callable[[Settings], Json], differs: str) -> Callable
 
 
 FARTHINGS = (
-    "The methods are Farthing's: its start, its exploration and its attention to what is "
-    "affordable are added to the paper's (not yet run as printed)."
+    "The methods are Farthing's (not yet run as printed): its start and its attention to what is "
+    "affordable are added to the paper's, and one trial in four explored if EI was negligible."
 )

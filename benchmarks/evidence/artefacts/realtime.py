@@ -34,7 +34,7 @@ from benchmarks.evidence.artefacts.curves import (
 )
 from benchmarks.evidence.artefacts.duels import Duel
 from benchmarks.evidence.realtime import CANDIDATES, HELD_BACK, METHODS, MODELS, Job
-from benchmarks.evidence.replay import Missing
+from benchmarks.evidence.replay import Missing, same_decisions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -252,7 +252,10 @@ def choice_jobs(settings: Settings) -> list[Job]:
 
 def _choice(settings: Settings) -> Json:
     jobs = choice_jobs(settings)
-    return {**choice(_carried_out(jobs, settings)), "planned": len(jobs)}
+    runs = _carried_out(jobs, settings)
+    ours = {record["source"] for job, record in runs.items() if job.method != RIVAL}
+    older = not ours <= same_decisions("realtime")
+    return {**choice(runs), "planned": len(jobs), "older": older}
 
 
 def choice(runs: Mapping[Job, Json]) -> Json:

@@ -278,7 +278,7 @@ def kept(path: Path, *, printed: bool = True) -> dict[Job, Json]:
     with gzip.open(path, "rt") as file:
         records = [json.loads(line) for line in file]
     if printed:
-        records = [r for r in records if r.get("source") in same_decisions()]
+        records = [r for r in records if r.get("source") in same_decisions("stopping")]
     else:
         records = [_before(r) for r in records if "source" not in r]
     return {Job(*(tuple(r[f]) if f == "rates" else r[f] for f in Job._fields)): r for r in records}
@@ -392,7 +392,7 @@ def _figure(cases: Sequence[str], path: Path, settings: Settings) -> Json:
         for acquisition in ACQUISITIONS
         for rate in (range(len(HINDSIGHT)) if acquisition == "PBGI" else (-1,))
     ]
-    runs = whole(carry_out(jobs, path, settings), jobs)
+    runs, few = with_spread(whole(carry_out(jobs, path, settings), jobs))
     if not runs:
         raise NoRuns
     settings.origins.append(Origin(source() if settings.printed else "", 0))
@@ -404,7 +404,20 @@ def _figure(cases: Sequence[str], path: Path, settings: Settings) -> Json:
                 summary([run for job, run in runs.items() if job.case == case], least, i, rate)
                 for i, rate in enumerate(rates[case])
             ]
-    return {"cases": found, "planned": len(jobs), "made": len(runs), "choices": _choices(settings)}
+    return {
+        "cases": found,
+        "planned": len(jobs),
+        "made": len(runs),
+        "left_out_cases": few,
+        "choices": _choices(settings),
+    }
+
+
+def with_spread(runs: dict[Job, Json]) -> tuple[dict[Job, Json], list[str]]:
+    """The runs of the tables that have two seeds at least, and the other tables."""
+    seeds = {case: {job.seed for job in runs if job.case == case} for case, *_ in runs}
+    few = sorted(case for case, have in seeds.items() if len(have) < 2)
+    return {job: run for job, run in runs.items() if job.case not in few}, few
 
 
 def whole(runs: Mapping[Job, Json], jobs: Sequence[Job]) -> dict[Job, Json]:
@@ -514,6 +527,8 @@ def _table(kept: Json) -> str:
         f"{' to '.join(str(s) for s in dict.fromkeys((seeds[0], seeds[-1])))} runs each; "
         f"{kept['made']} of {kept['planned']} runs made."
     )
+    if kept.get("left_out_cases"):
+        note += f" Left out, with one seed so far: {', '.join(kept['left_out_cases'])}."
     return "\n\n".join([markdown(("rule", *ACQUISITIONS), summary), note, markdown(header, rows)])
 
 
