@@ -8,6 +8,7 @@ from farthing import Categorical, Float, Study
 
 pytestmark = pytest.mark.xdist_group("browser")  # one process of tests, one browser
 
+FITS = "document.documentElement.scrollHeight <= innerHeight"
 EVIL = "</iframe></script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
 
@@ -54,7 +55,7 @@ def test_two_outputs_of_a_notebook_with_hover(opened, outputs, width):
     page = tab.page
     first, second = frames_of(page)
     assert first.inner_text(".card .figure-number") == "0.25"
-    assert first.evaluate("document.documentElement.scrollHeight - innerHeight") <= 0
+    first.wait_for_function(FITS)
     assert second.inner_text("h1") == EVIL
     assert "$14.00 of $40.00" in second.inner_text("#key-figures")
     for frame, paid in ((first, "$1.00"), (second, "$2.00")):
@@ -66,6 +67,17 @@ def test_two_outputs_of_a_notebook_with_hover(opened, outputs, width):
     assert not any(picture.is_visible() for picture in page.locator("div > img").all())
     assert [url for url in requests if not re.match("file:|about:srcdoc|data:", url)] == []
     assert tab.errors == []
+
+
+@pytest.mark.slow
+def test_the_chart_takes_what_is_left_of_its_frame(opened, outputs):
+    """The frame may get its width only after its script has run."""
+    tab, _ = opened(outputs[0], width=1100)
+    (frame,) = frames_of(tab.page)
+    frame.wait_for_function(f"{FITS} && document.querySelector('.chart').offsetHeight === 270")
+    tab.page.set_viewport_size({"width": 390, "height": 900})
+    frame.wait_for_function(f"{FITS} && innerWidth < 390")
+    assert 200 < frame.evaluate("document.querySelector('.chart').offsetHeight") < 270
 
 
 @pytest.mark.slow

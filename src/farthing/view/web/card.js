@@ -2,6 +2,7 @@
 "use strict";
 
 (() => {
+  const BELOW = 8; // pixels, the padding of the page
   const data = JSON.parse(document.getElementById("card-data").textContent);
   const { facts, ends } = data;
   const place = (id) => document.getElementById(id);
@@ -16,11 +17,12 @@
   const note = data.left_out ? `${format.count(data.left_out)} trials are left out; all improvements are drawn.` : "";
   const line = element("div", { class: "line" }, element("h2", {}, "Best value against cost"), element("span", { class: "note" }, note));
   spot.append(line);
-  const legend = innerWidth < 600 ? 60 : 38; // pixels, about
-  const left = innerHeight - line.getBoundingClientRect().bottom - legend; // the frame has a fixed height
+  // The frame has a fixed height, and may get its width only after this has run.
+  const left = (holder) => innerHeight - scrollY - holder.getBoundingClientRect().top - BELOW;
   const made = chart.draw(spot, panel, {
-    height: Math.min(Math.max(left, 170), 270), describe: "Best value against cost. Each point is a trial. Arrow keys go from trial to trial.",
+    height: (holder) => Math.min(Math.max(left(holder), 170), 270), describe: "Best value against cost. Each point is a trial. Arrow keys go from trial to trial.",
     hover: (row) => trial.hover(trials, row),
   });
   made.holder.before(figure.legend(made, panel.layers));
+  made.resize(); // the legend takes some of the height
 })();

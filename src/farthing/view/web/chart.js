@@ -312,7 +312,7 @@ const chart = (() => {
 
   // ── a chart ──────────────────────────────────────────────────────────────────────────────
 
-  // options: height; hover(row) -> node; choose(row); brush({x: [low, high], y: [low, high]});
+  // options: height, a number or a function of the element; hover(row) -> node; choose(row); brush({x: [low, high], y: [low, high]});
   // zoomed(box or null); faded(row); describe: text for screen readers.
   function draw(place, panel, options = {}) {
     let shown = panel;
@@ -325,6 +325,7 @@ const chart = (() => {
     });
     place.append(holder);
     const width = () => Math.max(holder.clientWidth, 220);
+    const tall = () => (typeof options.height === "function" ? options.height(holder) : options.height || height(shown));
     const narrow = width() < 480;
     const initial = () => ({ x: [shown.x.low, shown.x.high], y: [shown.y.low, shown.y.high] });
 
@@ -375,13 +376,13 @@ const chart = (() => {
     const scale = (axis) => ({ time: false, distr: axis.log ? 3 : 1, auto: false, range: (_, low, high) => [low, high] });
     const make = () => new uPlot({
       width: width(),
-      height: options.height || height(shown),
+      height: tall(),
       pxAlign: false,
       padding: [8, RIGHT, 0, 0],
       legend: { show: false },
       scales: { x: scale(shown.x), y: scale(shown.y) },
       series: [{}, { show: true, points: { show: false }, paths: () => null }],
-      axes: [axisOptions(shown.x, 2, () => box !== null, narrow, width() - 70), axisOptions(shown.y, 3, () => box !== null, narrow, options.height || height(shown))],
+      axes: [axisOptions(shown.x, 2, () => box !== null, narrow, width() - 70), axisOptions(shown.y, 3, () => box !== null, narrow, tall())],
       cursor: {
         x: false, y: false, points: { show: false },
         drag: { x: true, y: !shown.y.names.length, setScale: false, uni: 24 },
@@ -460,7 +461,10 @@ const chart = (() => {
       get layers() { return shown.layers; },
       redraw() { u.redraw(false); },
       brush(on) { brushing = on; holder.dataset.mode = on ? "select" : "zoom"; },
-      resize() { if (Math.abs(width() - u.width) > 1) { u.setSize({ width: width(), height: u.height }); } },
+      resize() {
+        const [wide, high] = [width(), tall()];
+        if (Math.abs(wide - u.width) > 1 || Math.abs(high - u.height) > 1) u.setSize({ width: wide, height: high });
+      },
       // Another panel in the same place: what the reader has zoomed to and hidden stays.
       update(next) {
         const hidden = new Set(shown.layers.filter((layer) => layer.hidden).map((layer) => layer.style));
