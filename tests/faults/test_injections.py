@@ -81,8 +81,9 @@ def test_nothing_is_lost(kind, target, database, tmp_path, request):
     injection = Injection.of(kind, target, database, random.Random(f"{SEED} {target} {database}"))
     if kind == "crowd":
         injection = replace(injection, workers=8, budget="20 trials", lease=3.0)
-    for attempt in range(ATTEMPTS):
-        folder = tmp_path / str(attempt)
+    for _ in range(ATTEMPTS):
+        # The name must be new: other tests may drop connections of this server, by their name.
+        folder = tmp_path / uuid.uuid4().hex
         folder.mkdir()
         found = inject(new_database(database, folder, server), folder, injection, server)
         assert processes_of(folder) == {}

@@ -68,7 +68,11 @@ class Found:
 
 
 def inject(url: str, folder: Path, injection: Injection, server: Server | None = None) -> Found:
-    """Run the command, inject the fault, let the same command finish, and leave nothing behind."""
+    """Run the command, inject the fault, let the same command finish, and leave nothing behind.
+
+    Args:
+        folder: empty; on PostgreSQL its name, which no other has, is that of the connections.
+    """
     if injection.target == "of the database":
         url = f"sqlite:///{folder}/small/study.db"
     if injection.database == "PostgreSQL":
