@@ -4,8 +4,8 @@
     python -m benchmarks.evidence.run_peers --peers optuna-tpe,flaml-cfo --problems ... --seeds 5
 
 Needs `python3 benchmarks/evidence/install_peers.py` first. Other options are passed to
-`benchmarks.evidence.replay`. Every library has its own suite, `peers-<file>`. If a library could
-not be installed, its peers are printed with pip's error.
+`benchmarks.evidence.replay`. Every library has its own suite, `peers-<file>`; --suite replaces the
+first word. If a library could not be installed, its peers are printed with pip's error.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def main(arguments: list[str]) -> int:
         prog="python -m benchmarks.evidence.run_peers", description=__doc__
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--suite", default="peers", help="what its suites begin with")
     parser.add_argument("--peers", default=",".join(peers.NAMES), help=", ".join(peers.NAMES))
     asked, rest = parser.parse_known_args(arguments)
     names = asked.peers.split(",")
@@ -61,7 +62,12 @@ def main(arguments: list[str]) -> int:
     for python, methods in pythons.items():
         for library in dict.fromkeys(peers.NAMES[method] for method in methods):
             some = [method for method in methods if peers.NAMES[method] == library]
-            command = [str(REPO / python), "-m", "benchmarks.evidence.replay", f"peers-{library}"]
+            command = [
+                str(REPO / python),
+                "-m",
+                "benchmarks.evidence.replay",
+                f"{asked.suite}-{library}",
+            ]
             done = subprocess.run(
                 [*command, "--methods", ",".join(some), *rest],
                 cwd=REPO,

@@ -12,11 +12,13 @@ from benchmarks.evidence.artefacts import (
     rollout,
     start_and_overrun,
     stopping,
+    unused_tables,
 )
 
 ARTEFACTS = (
     *comparison.ARTEFACTS,
     *ablation.ARTEFACTS,
+    *unused_tables.ARTEFACTS,
     *start_and_overrun.ARTEFACTS,
     *centre.ARTEFACTS,
     *realtime.ARTEFACTS,
