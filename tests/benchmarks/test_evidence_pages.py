@@ -9,6 +9,7 @@ import pytest
 from benchmarks.evidence import claims, findings, page, scoreboard
 from benchmarks.evidence.artefacts import ARTEFACTS, comparison
 from benchmarks.evidence.artefacts.artefact import DPI, WIDTH, Settings, read, run
+from benchmarks.evidence.artefacts.unused_tables import LESS, MUCH
 from benchmarks.evidence.claims import Claim
 
 BY_NAME = {artefact.name: artefact for artefact in ARTEFACTS}
@@ -168,21 +169,31 @@ def test_a_finding_follows_its_numbers():
     clear = finding([3, 2, 1], [2.5, 1.5, 0.5], [3.5, 2.5, 1.2])
     assert clear.startswith(f"**{comparison.DEFAULT} is the best policy")
     assert finding([3, 2, 1], [2.5, 1.1, 0.5], [3.5, 2.5, 1.2]).startswith("**No policy")
-    assert "Not yet run: ablation." in findings.findings({})
+    assert "Not yet run: ablation, unused-tables." in findings.findings({})
     parts = {arm: duel(0.7) for arm in ("default-costs", "default-start")} | {
         "default-kills": duel(0.3)
     }
-    thirds = {"60": [{"low": 1, "duel": duel(0.5)}, {"low": 10.1, "duel": duel(0.8)}]}
-    said = findings.findings({"ablation": {"duels": {"60": parts}, "by_spread": thirds}})[3]
+    unused = {
+        "duels": {
+            "default-costs": {MUCH: {"60": duel(0.8)}, LESS: {"60": duel(0.45)}},
+            "optuna-tpe": {"all": {"60": duel(0.65)}},
+        },
+        "tables": {"all": 42},
+    }
+    said = findings.findings({"ablation": {"duels": {"60": parts}}, "unused-tables": unused})[3]
     assert "**Learnt costs are worth something with 60**: against itself without them" in said
     assert (
-        "the default wins 70 % [60, 80] with 60 median costs (where costs vary by a factor of 10 "
-        "or more: 80 % [70, 90] with 60)."
+        "the default wins 70 % [60, 80] with 60 median costs. On 42 tables that no choice has used "
+        f"it wins 80 % [70, 90] where {MUCH}, 45 % [35, 55] where {LESS}, with 60. Of"
     ) in said
     assert "start in the middle with 60 surely helps; kills at limits with 60 surely harms" in said
-    unsure = findings.findings({"ablation": {"duels": {"60": {"default-costs": duel(0.55)}}}})[3]
+    alone = {"60": {"default-costs": duel(0.55)}}
+    unsure = findings.findings({"ablation": {"duels": alone}, "unused-tables": unused})[3]
     assert "Learnt costs are not surely worth anything" in unsure
     assert unsure.endswith("none is surely worth anything.")
+    here = findings.weak_points({"unused-tables": unused})[-1]
+    assert "On 42 other tables, with 60, it wins a share not yet measured against random" in here
+    assert "65 % [55, 75] against optuna-tpe, a share" in here
 
 
 def duel(won):

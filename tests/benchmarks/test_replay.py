@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from itertools import count
 
 import numpy as np
 import pytest
@@ -93,6 +94,20 @@ def test_overhead_is_charged_on_request(counting, monkeypatch):
     assert len(replay.replay(problem(), job).costs) == 3  # half a second to ask, and to tell
     free = Job("made/up", "counting", 0, budget=6)
     assert len(replay.replay(problem(), free).costs) == 6
+
+
+def test_farthing_measures_the_overhead_that_is_charged(monkeypatch):
+    """Its suggestions would be shorter beside busy processes if it measured wall-clock time."""
+    clocks = {"process_time": count(0.0, 0.001), "perf_counter": count(0.0, 1.0)}  # each look adds
+    for name, clock in clocks.items():
+        monkeypatch.setattr(replay.time, name, lambda clock=clock: next(clock))
+    made, usual = [], replay.make
+    monkeypatch.setattr(replay, "make", lambda *a, **k: made.append(usual(*a, **k)) or made[-1])
+    run = replay.replay(problem(), Job("made/up", "EI", 0, budget=20, clock=True))
+    optimizer = made[-1].optimizer
+    assert 0 < optimizer.ledger["s"].overhead <= sum(run.overhead)
+    assert not any(trial.notes.get("effort") == "none" for trial in optimizer.history)
+    assert replay.time.perf_counter() == 0.0  # nobody has looked at it
 
 
 def test_imports_of_a_method_are_not_charged(monkeypatch):
