@@ -314,6 +314,38 @@ def paused(made, **given):
     return after(made, asked(0), lambda s: told(s, 0, "paused", 3.0, points(1)), **given)
 
 
+@pytest.mark.parametrize("begun", ["at the start", "from a checkpoint"])
+@pytest.mark.parametrize("found", ["by its lease", "by its worker"])
+def test_a_training_that_was_lost_after_its_last_step_is_done(begun, found):
+    """Its values are known: it is not trained again, nor paused for ever."""
+    made = make()
+    if begun == "at the start":
+        state = after(made, asked(0, until=made.steps.last))
+    else:
+        state = after(made, lambda s: resumed(s, 0, made.steps.last), state=paused(made))
+    since = state.history[0].step
+    curve = points(*range(since + 1, made.steps.last + 1))
+    if found == "by its lease":
+        state = after(made, Renewed(0, LEASE, {"usd": 2.0}, {}, curve=curve), state=state)
+        state = after(made, LeasesExpired(), state=state, now=1000.0 + 2 * LEASE)
+    else:
+        state = after(made, lambda s: told(s, 0, "lost", 2.0, curve), state=state)
+    (trial,) = state.history
+    assert (trial.state, trial.value, trial.error) == ("done", 1.0, None)
+    assert (trial.step, trial.until, trial.run.retry) == (made.steps.last, None, False)
+    paid = 2.0 if begun == "at the start" else 5.0
+    assert (state.ledger["usd"].spent, state.ledger["usd"].reserved) == (paid, 0.0)
+
+
+def test_with_constraints_a_training_without_its_result_is_not_done():
+    made = make(constraints={"mb": "<= 3"})
+    state = after(made, lambda s: resumed(s, 0, made.steps.last), state=paused(made))
+    curve = points(*range(2, made.steps.last + 1))
+    state = after(made, Renewed(0, LEASE, {"usd": 2.0}, {}, curve=curve), state=state)
+    state = after(made, LeasesExpired(), state=state, now=1000.0 + 2 * LEASE)
+    assert state.history[0].state == "paused"
+
+
 def test_a_lost_part_is_paused_where_its_checkpoint_is_and_keeps_its_curve():
     made = make()
     state = after(made, lambda s: resumed(s, 0, 4), state=paused(made))

@@ -20,6 +20,7 @@ from farthing.core.parts import (
     added,
     can_return,
     ended_part,
+    is_complete,
     is_other_part,
     is_pause,
     share_of_steps,
@@ -148,7 +149,7 @@ def _end(settings: Settings, state: State, trial: Trial, event: Told, moment: Mo
             state=ending,
             value=value,
             cost=cost,
-            error=event.error,
+            error=None if ending == "done" else event.error,
             notes=notes,
             run=run,
             curve=curve,
@@ -292,12 +293,18 @@ def expire_leases(settings: Settings, state: State, moment: Moment) -> State:
 
 
 def _without_worker(settings: Settings, trial: Trial, error: str, run: Run) -> Trial:
-    """A trial whose part nobody works on any more: lost, or paused where its checkpoint is."""
-    if not can_return(settings, trial):
+    """A trial whose part nobody works on any more: lost, or paused where its checkpoint is.
+
+    A training that has reported its last step is done.
+    """
+    complete = is_complete(settings, trial.curve)
+    if not complete and not can_return(settings, trial):
         return replace(trial, state="lost", error=error, run=run)
     assert settings.steps is not None
     value = settings.steps.value_of(trial.curve, settings.sign)
     run = replace(run, retry=False)
+    if complete:
+        return replace(trial, state="done", value=value, run=run, until=None)
     step, at = trial.step, run.told_at or 0.0
     notes = with_reason(trial.notes, trial, "paused", error, at, step=step, cost=trial.cost)
     return replace(

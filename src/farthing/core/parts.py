@@ -6,12 +6,12 @@ budget of trials counts it once.
 
 If the worker of a resumed part disappears, its checkpoint from before is still there: the trial is
 paused again. Without a checkpoint (`resume="never"`), or in its first part, it is lost. Its curve
-stays in any case.
+stays in any case. If the part had reported the last step, the trial is done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,6 @@ from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.errors import InvalidInput, Outdated
 from farthing.history import FOLDER, STARTS_AGAIN, CurvePoint, History, Trial, TrialState
-from farthing.steps import Steps
 
 __all__ = [
     "added",
@@ -308,7 +307,8 @@ def recover(settings: Settings, state: State, event: Recovered, moment: Moment) 
         state = charge_trial(settings, state, trial, new[-1].cost, np.inf, reserves)
         cost = {r: max(cost.get(r, 0.0), paid.get(r, 0.0)) for r in {**cost, **paid}}
     trial = replace(trial, curve=tuple(curve), cost=cost)
-    if is_last and _is_complete(settings, settings.steps, trial):
+    is_lost = trial.state in ("lost", "paused") and not trial.is_dropped
+    if is_last and is_lost and is_complete(settings, trial.curve):
         run = replace(trial.run, retry=False)
         trial = replace(trial, state="done", error=None, until=None, run=run)
     if trial.state in ("paused", "done") and settings.steps.value == "best":
@@ -318,13 +318,15 @@ def recover(settings: Settings, state: State, event: Recovered, moment: Moment) 
     return state.with_trial(trial)
 
 
-def _is_complete(settings: Settings, steps: Steps, trial: Trial) -> bool:
-    """Whether a training that was lost had reported its last step.
+def is_complete(settings: Settings, curve: Sequence[CurvePoint]) -> bool:
+    """Whether a training whose part was lost had reported its last step.
 
     What constraints limit is known from its result only, so without one it is not complete.
     """
-    is_lost = trial.state in ("lost", "paused") and not trial.is_dropped
-    return is_lost and trial.step >= steps.last and not settings.bounds
+    steps = settings.steps
+    return (
+        steps is not None and not settings.bounds and bool(curve) and curve[-1].step >= steps.last
+    )
 
 
 def _with_limit(notes: Mapping[str, Any], cost: Mapping[str, float]) -> dict[str, Any]:
@@ -425,6 +427,8 @@ def ended_part(
         curve = longer_curve(trial, (CurvePoint(steps.last, value, paid),))
     if state == "paused" and curve and curve[-1].step >= steps.last:
         state = "done"  # it was told to end, but was faster
+    if state == "lost" and is_complete(settings, curve):
+        state = "done"  # only its end was lost
     if state == "lost" and can_return(settings, trial):
         return "paused", steps.value_of(curve, settings.sign), curve
     if state not in ("done", "paused"):
