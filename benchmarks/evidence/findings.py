@@ -156,7 +156,7 @@ def _of_parts(kept: Json, unused: Json) -> str:
     )
     return (
         f"**Learnt costs {head}**: against itself without them the default wins "
-        f"{said or 'a share not yet measured'} median costs. On {unused['tables']['all']} tables "
+        f"{said or 'a share not yet measured'} median costs. On {len(unused['tables']['all'])} tables "
         f"that no choice has used it wins {where}, with {BUDGET}. "
         f"Of its other parts, {'; '.join(sides) or 'none is surely worth anything'}."
     )
@@ -229,6 +229,6 @@ def _chosen_here(unused: Json) -> str:
     )
     return (
         "The default was chosen on these problems from about ten variants, so its lead may be a "
-        f"little too high. On {unused['tables']['all']} other tables, with {BUDGET}, it wins "
+        f"little too high. On {len(unused['tables']['all'])} other tables, with {BUDGET}, it wins "
         f"{said} of the duels."
     )

@@ -178,7 +178,7 @@ def test_a_finding_follows_its_numbers():
             "default-costs": {MUCH: {"60": duel(0.8)}, LESS: {"60": duel(0.45)}},
             "optuna-tpe": {"all": {"60": duel(0.65)}},
         },
-        "tables": {"all": 42},
+        "tables": {"all": ["a"] * 42},
     }
     said = findings.findings({"ablation": {"duels": {"60": parts}}, "unused-tables": unused})[3]
     assert "**Learnt costs are worth something with 60**: against itself without them" in said

@@ -54,7 +54,7 @@ def test_duels_of_each_part():
         "60": {"a/1": {DEFAULT: {"0": [0.0]}, NO_COSTS: {"0": [0.5]}}},
     }
     found = against(finals, parts)
-    assert found["tables"] == {"all": 3, MUCH: 2, LESS: 1}
+    assert found["tables"] == {"all": ["a/1", "b/1", "a/2"], **parts}
     won = {part: by["15"]["won"] for part, by in found["duels"]["random"].items()}
     assert won == {"all": [0.75], MUCH: [1.0], LESS: [0.0]}
     assert NO_COSTS not in found["duels"]
@@ -70,13 +70,13 @@ def test_the_verdict_and_the_table():
             "random": {"all": {"15": met(0.7), "60": met(0.8)}},
             NO_COSTS: {"all": {"60": met(0.55)}, MUCH: {"60": met(0.65)}},
         },
-        "tables": {"all": 2},
+        "tables": {"all": ["a/1", "b/1"]},
     }
     said = ARTEFACT.verdict(kept)
     assert "against random search 70 % [60, 80] at 15, 80 % [70, 90] at 60." in said
     assert f"all: 55 % [45, 65] at 60; where {MUCH}: 65 % [55, 75] at 60." in said
     assert ARTEFACT.table(kept).count("\n") == 1 + 4
-    nothing = {"duels": {}, "tables": {"all": 2}}
+    nothing = {"duels": {}, "tables": {"all": ["a/1", "b/1"]}}
     assert ARTEFACT.table(nothing) == ARTEFACT.verdict(nothing) == "Not yet run."
 
 

@@ -104,7 +104,7 @@ def _run_the_peers(every: list[str], settings: Settings) -> None:
 
 
 def against(finals: duels.Finals, parts: Mapping[str, list[str]]) -> Json:
-    """{rival: {part of the tables: {budget: duel}}}, and the number of tables of each part."""
+    """{rival: {part of the tables: {budget: duel}}}, and the tables of each part."""
     some = {"all": [name for part in parts.values() for name in part], **parts}
     found: Json = {}
     for rival in RIVALS:
@@ -114,7 +114,7 @@ def against(finals: duels.Finals, parts: Mapping[str, list[str]]) -> Json:
                 met = duels.duel({budget: these}, DEFAULT, rival)
                 if met is not None and met.problems == len(tables):  # a whole seed at least
                     found.setdefault(rival, {}).setdefault(part, {})[budget] = met._asdict()
-    return {"duels": found, "tables": {part: len(tables) for part, tables in some.items()}}
+    return {"duels": found, "tables": some}
 
 
 def _rows(kept_: Json) -> list[tuple[str, str, str, Duel]]:
@@ -154,7 +154,7 @@ def _verdict(kept_: Json) -> str:
         if rival != NO_COSTS and "all" in by
     ]
     return (
-        f"On {kept_['tables']['all']} tables that no choice has used, the default wins against "
+        f"On {len(kept_['tables']['all'])} tables that no choice has used, the default wins against "
         f"{'; '.join(others) or 'no rival yet'}. Against itself without learnt costs it wins "
         f"{'; '.join(said)}."
     )
