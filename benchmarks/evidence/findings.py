@@ -156,9 +156,9 @@ def _of_parts(kept: Json, unused: Json) -> str:
     )
     return (
         f"**Learnt costs {head}**: against itself without them the default wins "
-        f"{said or 'a share not yet measured'} median costs. On {len(unused['tables']['all'])} tables "
-        f"that no choice has used it wins {where}, with {BUDGET}. "
-        f"Of its other parts, {'; '.join(sides) or 'none is surely worth anything'}."
+        f"{said or 'a share not yet measured'} median costs. On "
+        f"{len(unused['tables']['all'])} tables that no choice has used it wins {where}, with "
+        f"{BUDGET}. Of its other parts, {'; '.join(sides) or 'none is surely worth anything'}."
     )
 
 

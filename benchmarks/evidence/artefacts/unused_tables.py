@@ -154,9 +154,9 @@ def _verdict(kept_: Json) -> str:
         if rival != NO_COSTS and "all" in by
     ]
     return (
-        f"On {len(kept_['tables']['all'])} tables that no choice has used, the default wins against "
-        f"{'; '.join(others) or 'no rival yet'}. Against itself without learnt costs it wins "
-        f"{'; '.join(said)}."
+        f"On {len(kept_['tables']['all'])} tables that no choice has used, the default wins "
+        f"against {'; '.join(others) or 'no rival yet'}. Against itself without learnt costs it "
+        f"wins {'; '.join(said)}."
     )
 
 
