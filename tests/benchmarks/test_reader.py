@@ -299,39 +299,66 @@ def test_the_real_trainings_of_the_first_page():
 
 @pytest.mark.slow
 def test_what_learnt_costs_win_in_readme():
-    """Over all problems, and on the third of them where random search's costs vary most."""
-    alike, ends, costs = sources(), defaultdict(dict), defaultdict(list)
+    alike, ends = sources(), defaultdict(dict)
     for run in lines("tables"):
         usual = run["own_seed"] and not run["rows"] and run["most"] == 200
         charged = run["clock"] == (run["problem"].split("/")[0] in RECORDED)
-        if usual and charged and run["method"] == "random" and run["seed"] < 10:
-            if run["budget"] in (15, 60):
-                paid = zip(run["costs"], run["values"], strict=True)
-                costs[run["problem"]] += [cost for cost, value in paid if value is not None]
-        elif usual and charged and run["source"] in alike:
+        if usual and charged and run["source"] in alike:
             ends[f"{run['budget']:g}", run["problem"], run["seed"]][run["method"]] = trace(run)[2]
     families = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for (budget, problem, _), by in ends.items():
         if {"cooling_0.5", "default-costs"} <= set(by):
             each = won(by["cooling_0.5"], by["default-costs"], tie_of(problem))
             families[budget][problem.split("/")[0]][problem].append(each)
-    tried = {problem for by in families["60"].values() for problem in by}
-    vary = sorted(tried, key=lambda p: np.divide(*np.quantile(costs[p], (0.9, 0.1))))
-    most = set(vary[-(len(vary) // 3) :])
     text = " ".join(README.split())
     text = re.search(r"with the same expected cost everywhere.*?ablation --kept", text)[0]
     printed = re.findall(rf"{SHARE} of (\d+)(?: duels)? at (\d+)", text)
-    assert [row[4] for row in printed] == ["15", "60", "15", "60"]
-    for row, some in zip(printed, (tried, tried, most, most), strict=True):
-        found, count = share(
-            {
-                family: part
-                for family, by in families[row[4]].items()
-                if (part := {p: np.array(v) for p, v in by.items() if p in some})
-            }
-        )
+    assert [row[4] for row in printed] == ["15", "60"]
+    for row in printed:
+        by = families[row[4]]
+        found, count = share({f: {p: np.array(v) for p, v in by[f].items()} for f in by})
         assert count == int(row[3])
         agree(row[:3], found)
+
+
+@pytest.mark.slow
+def test_the_duels_on_tables_that_no_choice_has_used():
+    """In README and on the first page; the kept file names the tables."""
+    parts = json.loads((RESULTS / "unused-tables.json").read_text())["numbers"]["tables"]
+    alike, ends = sources(), defaultdict(lambda: defaultdict(dict))
+    for suite in ("unused", "unused-optuna", "unused-flaml"):
+        for run in lines(suite):
+            if run["method"] not in ("cooling_0.5", "default-costs") or run["source"] in alike:
+                by = ends[f"{run['budget']:g}", run["problem"]][run["method"]]
+                by[run["seed"]] = trace(run)[2]
+
+    def check(printed, rival, budget, part="all"):
+        families = defaultdict(dict)
+        for problem in parts[part]:
+            ours, theirs = (ends[budget, problem][name] for name in ("cooling_0.5", rival))
+            each = [won(ours[seed], theirs[seed], 0.0) for seed in sorted({*ours} & {*theirs})]
+            families[problem.split("/")[0]][problem] = np.array(each)
+        found, count = share(families)
+        *numbers, duels = printed
+        assert not duels or count == int(duels)
+        agree(numbers, found)
+
+    text = " ".join(README.split())
+    for rival, name in (("optuna-tpe", "TPE"), ("flaml-blendsearch", "BlendSearch")):
+        pattern = rf"{SHARE} of (\d+) duels with {name} at 60 and {SHARE} at 15"
+        at_60, at_15 = np.split(np.array(re.search(pattern, text).groups()), [4])
+        check(at_60, rival, "60")
+        check([*at_15, ""], rival, "15")
+    for part in list(parts)[1:]:
+        printed = re.search(rf"{SHARE} of (\d+) at 60 where {part}", text).groups()
+        check(printed, "default-costs", "60", part)
+    text = " ".join(PAGE.split())
+    for part in list(parts)[1:]:
+        printed = re.search(rf"{SHARE} where {part}", text).groups()
+        check([*printed, ""], "default-costs", "60", part)
+    other = re.search(r"other tables, with 60, it wins .*? of the duels", text)[0]
+    for *printed, rival in re.findall(rf"{SHARE} against ([\w-]+)", other):
+        check([*printed, ""], rival, "60")
 
 
 @pytest.mark.slow
