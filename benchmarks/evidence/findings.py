@@ -157,8 +157,9 @@ def _of_parts(kept: Json, unused: Json) -> str:
     return (
         f"**Learnt costs {head}**: against itself without them the default wins "
         f"{said or 'a share not yet measured'} median costs. On "
-        f"{len(unused['tables']['all'])} tables that no choice has used it wins {where}, with "
-        f"{BUDGET}. Of its other parts, {'; '.join(sides) or 'none is surely worth anything'}."
+        f"{len(unused['tables']['all'])} tables that no choice has used it wins "
+        f"{_on_unused(unused, ablation.NO_COSTS)} with {BUDGET} ({where}). Of its other "
+        f"parts, {'; '.join(sides) or 'none is surely worth anything'}."
     )
 
 

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks import without
-from benchmarks.evidence.artefacts.ablation import (
-    ARMS,
-    ARTEFACTS,
-    by_spread,
-    distances,
-    spreads,
-)
+from benchmarks.evidence.artefacts.ablation import ARMS, ARTEFACTS, distances
 from benchmarks.evidence.artefacts.comparison import DEFAULT
-from benchmarks.evidence.replay import Job, Run
 from benchmarks.methods import POLICIES, Ours, make
 from benchmarks.problems.problem import Evaluation
 from benchmarks.without import OneCost
@@ -91,14 +84,11 @@ def test_the_table_and_the_verdict_name_what_is_worth_something() -> None:
             "optuna-tpe": {"15": {DEFAULT: met, "default-costs": {**other, "won": [0.44]}}}
         },
         "distances": {"15": {"default-costs": {"with": [1, 0, 2], "without": [3, 2, 4]}}},
-        "by_spread": {"15": [{"low": 1.04, "high": 3.5, "duel": met}]},
-        "by_spread_later": {"15": [{"low": 1.04, "high": 3.5, "duel": other}]},
         "counts": {},
     }
     [artefact] = ARTEFACTS
     assert "70 % [60, 80]" in artefact.table(kept)
     assert "worth something: learnt costs at 15; harmful: nothing" in artefact.verdict(kept)
-    assert "| 1.0 to 3.5 | 70 % [60, 80] (100) | 50 % [40, 60] (100) |" in artefact.table(kept)
     assert "| without learnt costs | 44 % [40, 60] (100) |" in artefact.table(kept)
     assert "without start in the middle" not in artefact.table(kept)
     assert "Not yet run on all problems: start in the middle at 15" in artefact.verdict(kept)
@@ -120,25 +110,6 @@ def test_distances_are_in_units_of_random_search() -> None:
     middle, low, high = found["difference"]
     assert middle == pytest.approx((2 / 4 - 10 / 5) / 2)
     assert (low, high) == pytest.approx((-2.0, 0.5))  # families are drawn: both of b, both of a
-
-
-def test_problems_are_sorted_by_how_much_costs_vary() -> None:
-    costs = {"a/p": (1.0, 1.0, 8.0), "b/q": (1.0, 10.0, 1e6), "c/r": (2.0, 4.0, 9.0)}
-    runs = {
-        (job := Job(problem, "random", 0)): Run(job, 100.0, paid, (0.5, 0.4, None))  # cut off
-        for problem, paid in costs.items()
-    }
-    spread = spreads(runs)
-    assert spread == pytest.approx({"a/p": 1.0, "b/q": 9.1 / 1.9, "c/r": 3.8 / 2.2})
-    finals = {
-        "15": {
-            problem: {DEFAULT: {"0": [1.0, 1.0]}, "arm": {"0": [1.0, 1.0 + better]}}
-            for problem, better in (("a/p", 0.0), ("b/q", 1.0), ("c/r", -1.0))
-        }
-    }
-    thirds = by_spread(finals, "arm", spread)["15"]
-    assert [third["low"] for third in thirds] == sorted(spread.values())
-    assert [third["duel"]["won"][-1] for third in thirds] == [0.5, 0.0, 1.0]
 
 
 def test_the_arms_are_arms_of_the_default() -> None:

@@ -175,7 +175,11 @@ def test_a_finding_follows_its_numbers():
     }
     unused = {
         "duels": {
-            "default-costs": {MUCH: {"60": duel(0.8)}, LESS: {"60": duel(0.45)}},
+            "default-costs": {
+                "all": {"60": duel(0.6)},
+                MUCH: {"60": duel(0.8)},
+                LESS: {"60": duel(0.45)},
+            },
             "optuna-tpe": {"all": {"60": duel(0.65)}},
         },
         "tables": {"all": ["a"] * 42},
@@ -184,7 +188,7 @@ def test_a_finding_follows_its_numbers():
     assert "**Learnt costs are worth something with 60**: against itself without them" in said
     assert (
         "the default wins 70 % [60, 80] with 60 median costs. On 42 tables that no choice has used "
-        f"it wins 80 % [70, 90] where {MUCH}, 45 % [35, 55] where {LESS}, with 60. Of"
+        f"it wins 60 % [50, 70] with 60 (80 % [70, 90] where {MUCH}, 45 % [35, 55] where {LESS}). "
     ) in said
     assert "start in the middle with 60 surely helps; kills at limits with 60 surely harms" in said
     alone = {"60": {"default-costs": duel(0.55)}}

@@ -74,7 +74,8 @@ def test_the_verdict_and_the_table():
     }
     said = ARTEFACT.verdict(kept)
     assert "against random search 70 % [60, 80] at 15, 80 % [70, 90] at 60." in said
-    assert f"all: 55 % [45, 65] at 60; where {MUCH}: 65 % [55, 75] at 60." in said
+    assert f"all: 55 % [45, 65] at 60; where {MUCH}: 65 % [55, 75] at 60. The" in said
+    assert said.endswith(f"(at 60, where {MUCH}): yes.")
     assert ARTEFACT.table(kept).count("\n") == 1 + 4
     nothing = {"duels": {}, "tables": {"all": ["a/1", "b/1"]}}
     assert ARTEFACT.table(nothing) == ARTEFACT.verdict(nothing) == "Not yet run."

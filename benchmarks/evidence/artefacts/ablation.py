@@ -28,7 +28,7 @@ from benchmarks.evidence.artefacts.comparison import (
     runs_of,
 )
 from benchmarks.evidence.artefacts.duels import Duel
-from benchmarks.evidence.replay import Job, Run, carry_out
+from benchmarks.evidence.replay import carry_out
 from benchmarks.without import NO_COSTS
 
 if TYPE_CHECKING:
@@ -49,11 +49,6 @@ ARMS = {
 }
 
 COST_SEEDS = 30  # learnt costs are what this library is about
-SPREAD = (
-    "Learnt costs can only help where costs vary. The same duels on each third of the problems, "
-    "sorted by the 90 % over the 10 % quantile of random search's costs. This table was not "
-    f"planned: it was made with seeds 0 to {SEEDS - 1}, and the later seeds were run to test it."
-)
 FAR = (
     "A duel does not say how bad a lost run is. Distance of the final value to the best one known, "
     "in\nunits of that of random search (its median), mean over problems and families:"
@@ -78,12 +73,9 @@ def _compute(settings: Settings) -> Json:
         }
         for budget in finals
     }
-    kept = {peer: _kept(peer, names, settings) for peer in PEERS}
-    rivals = {peer: finals_of(its) for peer, its in kept.items()}
+    rivals = {peer: _kept(peer, names, settings) for peer in PEERS}
     return {
         "duels": found,
-        "by_spread": by_spread(finals, NO_COSTS, spreads(kept["random"])),
-        "by_spread_later": by_spread(_later(finals), NO_COSTS, spreads(kept["random"])),
         "against": {peer: against(finals, peer, rivals[peer], names) for peer in PEERS},
         "distances": {
             budget: {arm: distances(finals[budget], rivals["random"][budget], arm) for arm in by}
@@ -94,49 +86,10 @@ def _compute(settings: Settings) -> Json:
     }
 
 
-def _kept(peer: str, names: Sequence[str], settings: Settings) -> dict[Job, Run]:
+def _kept(peer: str, names: Sequence[str], settings: Settings) -> duels.Finals:
     suite = f"peers-{peers.NAMES[peer]}" if peer in peers.NAMES else "tables"
     jobs = jobs_of(names, [peer], settings, seeds=settings.count(SEEDS))
-    return carry_out(jobs, suite, make_more=False, same_source=True)
-
-
-def spreads(runs: Mapping[Job, Run]) -> dict[str, float]:
-    """The 90 % over the 10 % quantile of the costs of complete evaluations, by problem."""
-    costs: dict[str, list[float]] = {}
-    for job, run in runs.items():
-        ended = zip(run.costs, run.values, strict=True)
-        costs.setdefault(job.problem, []).extend(c for c, value in ended if value is not None)
-    return {p: float(np.divide(*np.quantile(c, (0.9, 0.1)))) for p, c in costs.items() if c}
-
-
-def _later(finals: duels.Finals) -> duels.Finals:
-    """Without the first seeds, on which the thirds of the problems were first looked at."""
-    return {
-        budget: {
-            problem: {
-                method: {seed: ends for seed, ends in of.items() if int(seed) >= SEEDS}
-                for method, of in by.items()
-                if method in (DEFAULT, NO_COSTS)
-            }
-            for problem, by in each.items()
-        }
-        for budget, each in finals.items()
-    }
-
-
-def by_spread(finals: duels.Finals, arm: str, spread: Mapping[str, float]) -> Json:
-    """{budget: [{low, high, duel}]} of the default against an arm on thirds of the problems."""
-    thirds = np.array_split(sorted(spread, key=lambda problem: spread[problem]), 3)
-    found = {}
-    for budget, of in finals.items():
-        parts = [
-            {"low": spread[third[0]], "high": spread[third[-1]], "duel": met._asdict()}
-            for third in thirds
-            if (met := duels.duel({budget: {p: of[p] for p in third if p in of}}, DEFAULT, arm))
-        ]
-        if len(parts) == len(thirds):
-            found[budget] = parts
-    return found
+    return finals_of(carry_out(jobs, suite, make_more=False, same_source=True))
 
 
 def distances(finals: Values, random: Values, arm: str) -> dict[str, list[float]]:
@@ -215,23 +168,6 @@ def _table(kept: Json) -> str:
             for arm, part in by.items()
         ],
     )
-    parts = {
-        f"at {budget}, {seeds} seeds": thirds
-        for key, seeds in (("by_spread", "all"), ("by_spread_later", "later"))
-        for budget, thirds in kept[key].items()
-    }
-    if parts:
-        text += f"\n\n{SPREAD}\n\n"
-        text += markdown(
-            ("costs vary by a factor of", *parts),
-            [
-                [
-                    f"{third[0]['low']:.1f} to {third[0]['high']:.1f}",
-                    *(f"{Duel(**t['duel']).text()} ({t['duel']['duels']})" for t in third),
-                ]
-                for third in zip(*parts.values(), strict=True)
-            ],
-        )
     for budget in kept["duels"]:
         text += f"\n\nDuels won against peers at {budget} median costs (their number):\n\n"
         met = {peer: by[budget] for peer, by in kept["against"].items() if by.get(budget)}

@@ -156,8 +156,17 @@ def _verdict(kept_: Json) -> str:
     return (
         f"On {len(kept_['tables']['all'])} tables that no choice has used, the default wins "
         f"against {'; '.join(others) or 'no rival yet'}. Against itself without learnt costs it "
-        f"wins {'; '.join(said)}."
+        f"wins {'; '.join(said)}.{_answer(costs)}"
     )
+
+
+def _answer(costs: Json) -> str:
+    """Of the question that was fixed before the first run."""
+    met = costs.get(MUCH, {}).get("60")
+    if met is None:
+        return ""
+    says = {"ahead": "yes", "behind": "no"}.get(Duel(**met).verdict(), "undecided")
+    return f" The question that was fixed before (at 60, where {MUCH}): {says}."
 
 
 def _draw(kept_: Json) -> Figure:
