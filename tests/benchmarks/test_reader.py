@@ -349,6 +349,11 @@ def test_the_duels_on_tables_that_no_choice_has_used():
         at_60, at_15 = np.split(np.array(re.search(pattern, text).groups()), [4])
         check(at_60, rival, "60")
         check([*at_15, ""], rival, "15")
+    pattern = rf"On the 42 tables it wins {SHARE} of (\d+) at 15 and {SHARE} of (\d+) at 60"
+    for budget, printed in zip(
+        ("15", "60"), np.split(np.array(re.search(pattern, text).groups()), 2), strict=True
+    ):
+        check(printed, "default-costs", budget)
     for part in list(parts)[1:]:
         printed = re.search(rf"{SHARE} of (\d+) at 60 where {part}", text).groups()
         check(printed, "default-costs", "60", part)

@@ -36,7 +36,7 @@ RIVALS = {
     **{peer: peer for peer in PEERS},
     NO_COSTS: "itself without learnt costs",
 }
-MUCH, LESS = "costs vary by ten or more", "costs vary by less"
+MUCH, LESS = "costs vary tenfold or more", "costs vary less"
 TABLES: dict[str, dict[str, tuple[str, ...]]] = {
     MUCH: {
         "deepar": ("m4-Daily", "m4-Monthly", "m4-Yearly", "wiki-rolling"),
