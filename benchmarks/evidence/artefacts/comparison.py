@@ -122,9 +122,9 @@ def jobs_of(
     ]
 
 
-def runs_of(jobs: Iterable[Job], settings: Settings) -> dict[Job, Run]:
+def runs_of(jobs: Iterable[Job], settings: Settings, suite: str = SUITE) -> dict[Job, Run]:
     """The kept runs of these jobs; those that are missing are made if the settings say so."""
-    jobs, suite = list(jobs), f"{SUITE}-quick" if settings.quick else SUITE
+    jobs, suite = list(jobs), f"{suite}-quick" if settings.quick else suite
     runs = carry_out(
         jobs,
         suite,

@@ -19,9 +19,15 @@ from benchmarks import peers
 from benchmarks.evidence import run_peers
 from benchmarks.evidence.artefacts import duels
 from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, markdown
-from benchmarks.evidence.artefacts.comparison import DEFAULT, counted, finals_of, jobs_of
+from benchmarks.evidence.artefacts.comparison import (
+    DEFAULT,
+    counted,
+    finals_of,
+    jobs_of,
+    runs_of,
+)
 from benchmarks.evidence.artefacts.duels import Duel
-from benchmarks.evidence.replay import carry_out, kept, missing_of
+from benchmarks.evidence.replay import kept, missing_of
 from benchmarks.without import NO_COSTS
 
 if TYPE_CHECKING:
@@ -69,16 +75,7 @@ def _compute(settings: Settings) -> Json:
     parts = {part: names(part)[: 1 if settings.quick else None] for part in TABLES}
     every = [name for part in parts.values() for name in part]
     jobs = jobs_of(every, (DEFAULT, NO_COSTS, "random"), settings)
-    suite = f"{SUITE}-quick" if settings.quick else SUITE
-    runs = carry_out(
-        jobs,
-        suite,
-        processes=settings.jobs,
-        folder=settings.data,
-        make_more=settings.more,
-        same_source=not settings.any_source,
-    )
-    settings.missing.append(missing_of(jobs, runs, suite))
+    runs = runs_of(jobs, settings, SUITE)
     if not settings.quick:
         for peer, most in PEERS.items():
             seeds, its = min(settings.count(SEEDS), most), f"{SUITE}-{peers.NAMES[peer]}"
