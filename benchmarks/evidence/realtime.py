@@ -51,7 +51,7 @@ Json = dict[str, Any]
 Objective = Callable[[Mapping[str, Any]], float]
 
 SUITE = "realtime"
-METHODS = ("farthing", "optuna-tpe", "optuna-gp", "flaml-cfo", "random")
+METHODS = ("farthing", "PBGI", "optuna-tpe", "optuna-gp", "flaml-cfo", "random")
 CANDIDATES = (
     "PBGI",
     "cooling",

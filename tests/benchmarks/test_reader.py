@@ -275,7 +275,7 @@ def test_the_savings_of_the_first_page(runs):
 def test_the_real_trainings_of_the_first_page():
     alike, finals = sources(), defaultdict(lambda: defaultdict(dict))
     for run in lines("realtime"):
-        if run["method"] == "farthing" and run["source"] not in alike:
+        if run["method"] in ("farthing", "PBGI") and run["source"] not in alike:
             continue
         inside = np.array(run["ends"]) <= run["budget"] * (1 + 1e-12)
         values = [v for v, ok in zip(run["values"], inside, strict=True) if ok and v is not None]

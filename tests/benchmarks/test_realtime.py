@@ -139,14 +139,14 @@ def test_table_verdict_and_picture_follow_the_runs(tmp_path):
 
 @pytest.mark.slow
 def test_the_verdict_says_that_nothing_was_run():
-    kept = {**artefact.summary({}), "planned": 500}
-    assert artefact._verdict(kept) == "Not yet run (0 of 500 runs)."
-    assert "0 of 500 planned runs" in artefact._table(kept)
+    kept = {**artefact.summary({}), "planned": 600}
+    assert artefact._verdict(kept) == "Not yet run (0 of 600 runs)."
+    assert "0 of 600 planned runs" in artefact._table(kept)
 
 
-def test_the_plan_is_five_models_five_methods_two_budgets_ten_seeds():
+def test_the_plan_is_five_models_six_methods_two_budgets_ten_seeds():
     jobs = artefact.jobs_of(Settings())
-    assert len(jobs) == len(set(jobs)) == 5 * 5 * 2 * 10
+    assert len(jobs) == len(set(jobs)) == 5 * 6 * 2 * 10
     assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)
     assert {job.budget for job in artefact.jobs_of(Settings(budgets=(3.0,)))} == {3.0}
 
