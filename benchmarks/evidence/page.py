@@ -44,14 +44,13 @@ TOP = """# Evidence
 
 We compared Farthing's default policy, `Cooling(first=0.5)` ({default} in tables), with {peers}
 tuners and random search on {problems} problems, and repeated experiments of four
-[papers](references.md). `make evidence` writes this page and those it links to from
-`benchmarks/results`.
+[papers](references.md). `make evidence` writes these pages.
 
 ![Duels of the default with other tuners](evidence/peers.png)
 
-In a duel, two tuners have the same problem, budget (in median costs of the problem) and seed
-number, and the lower final value wins. Families of problems weigh equally, and 95 % intervals come
-from resampling families, problems and seeds.
+In a duel, two tuners have the same problem, budget (in median costs) and seed number, and the lower
+final value wins. Families weigh equally, and 95 % intervals come from resampling families, problems
+and seeds.
 
 ## Five findings
 
@@ -195,10 +194,7 @@ def _too_long(hours: Mapping[str, float]) -> Iterator[str]:
     """Why planned runs are missing."""
     parts = ", ".join(f"{group} {left:.1f}" for group, left in hours.items() if left >= 0.05)
     if parts:
-        yield (
-            f"The planned runs that are missing would take CPU hours that we have not had yet: "
-            f"{parts}."
-        )
+        yield (f"CPU hours of the planned runs that are missing: {parts}.")
 
 
 def _item(sentence: str) -> str:
