@@ -10,7 +10,7 @@ import pytest
 from benchmarks.evidence import replay
 from benchmarks.evidence.artefacts import unused_tables
 from benchmarks.evidence.artefacts.artefact import Settings, pictures, run
-from benchmarks.evidence.artefacts.comparison import DEFAULT
+from benchmarks.evidence.artefacts.comparison import DEFAULT, GITTINS
 from benchmarks.evidence.artefacts.unused_tables import LESS, MUCH, TABLES, against, names
 from benchmarks.evidence.transfer import DEVELOPMENT
 from benchmarks.problems.tables import CHOSEN, data_folder
@@ -86,10 +86,12 @@ def test_the_verdict_and_the_table():
 def test_from_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(replay, "FOLDER", tmp_path)
     kept = json.loads(run(ARTEFACT, Settings(jobs=1, quick=True), tmp_path).read_text())
-    assert {job.method for job in replay.kept("unused-quick")} == {DEFAULT, NO_COSTS, "random"}
+    assert {job.method for job in replay.kept("unused-quick")} == {
+        *(DEFAULT, NO_COSTS, GITTINS, "random")
+    }
     found = kept["numbers"]["duels"]
     assert {(r, part) for r, by in found.items() for part in by} == set(
-        product(("random", NO_COSTS), ("all", MUCH, LESS))
+        product(("random", GITTINS, NO_COSTS), ("all", MUCH, LESS))
     )
     (drawn,) = pictures(ARTEFACT, kept["numbers"], tmp_path)
     assert drawn.stat().st_size > 5_000

@@ -4,7 +4,7 @@ The default and its constants were chosen on the tables of `problems/tables.py`,
 of earlier studies on those of `evidence/transfer.py`. These are others of the same families: the
 first six by name of each family where costs vary much (the 90 % over the 10 % quantile of all rows
 is ten or more), and the first six where they vary less. The tables, seeds, budgets and rivals, and
-the question below, were fixed before the first run, except that GPSampler was added afterwards.
+the question below, were fixed before the first run. GPSampler and Gittins were added afterwards.
 
 question   where costs vary much, do learnt costs win more than half of the duels at 60?
 """
@@ -21,6 +21,7 @@ from benchmarks.evidence.artefacts import duels
 from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, markdown
 from benchmarks.evidence.artefacts.comparison import (
     DEFAULT,
+    GITTINS,
     counted,
     finals_of,
     jobs_of,
@@ -40,6 +41,7 @@ PEERS = {"optuna-tpe": SEEDS, "flaml-blendsearch": SEEDS, "optuna-gp": 5}  # and
 RIVALS = {
     "random": "random search",
     **{peer: peer for peer in PEERS},
+    GITTINS: "Gittins",
     NO_COSTS: "itself without learnt costs",
 }
 MUCH, LESS = "costs vary tenfold or more", "costs vary less"
@@ -74,7 +76,7 @@ def _compute(settings: Settings) -> Json:
         settings = replace(settings, budgets=BUDGETS)
     parts = {part: names(part)[: 1 if settings.quick else None] for part in TABLES}
     every = [name for part in parts.values() for name in part]
-    jobs = jobs_of(every, (DEFAULT, NO_COSTS, "random"), settings)
+    jobs = jobs_of(every, (DEFAULT, NO_COSTS, GITTINS, "random"), settings)
     runs = runs_of(jobs, settings, SUITE)
     if not settings.quick:
         for peer, most in PEERS.items():
