@@ -156,14 +156,14 @@ def _of_parts(kept: Json, unused: Json) -> str:
     return (
         f"**Learnt costs {head}**: against itself without them the default wins "
         f"{said or 'a share not yet measured'} median costs. On "
-        f"{len(unused['tables']['all'])} tables that no choice has used it wins "
+        f"{len(unused['tables']['all'])} other tables it wins "
         f"{_on_unused(unused, ablation.NO_COSTS)} with {BUDGET} ({where}). Of its other "
         f"parts, {'; '.join(sides) or 'none is surely worth anything'}."
     )
 
 
 def _on_unused(unused: Json, rival: str, part: str = "all") -> str:
-    """The share of duels won on the tables that no choice has used, at the end of BUDGET."""
+    """The share of duels won on the tables of `unused-tables`, at the end of BUDGET."""
     met = unused["duels"].get(rival, {}).get(part, {}).get(BUDGET)
     return "a share not yet measured" if met is None else Duel(**met).text()
 

@@ -187,7 +187,7 @@ def test_a_finding_follows_its_numbers():
     said = findings.findings({"ablation": {"duels": {"60": parts}}, "unused-tables": unused})[3]
     assert "**Learnt costs are worth something with 60**: against itself without them" in said
     assert (
-        "the default wins 70 % [60, 80] with 60 median costs. On 42 tables that no choice has used "
+        "the default wins 70 % [60, 80] with 60 median costs. On 42 other tables "
         f"it wins 60 % [50, 70] with 60 (80 % [70, 90] where {MUCH}, 45 % [35, 55] where {LESS}). "
     ) in said
     assert "start in the middle with 60 surely helps; kills at limits with 60 surely harms" in said

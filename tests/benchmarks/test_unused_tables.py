@@ -1,4 +1,4 @@
-"""`python -m benchmarks unused-tables`: tables that no choice has used."""
+"""`python -m benchmarks unused-tables`: tables that did not serve to choose the default."""
 
 import json
 from itertools import product
@@ -23,7 +23,7 @@ needs_tables = pytest.mark.skipif(
 )
 
 
-def test_no_table_has_served_for_a_choice():
+def test_no_table_has_served_to_choose_the_default():
     every = [*names(MUCH), *names(LESS)]
     assert len(set(every)) == len(every) == 42
     used = {f"{family}/{table}" for family, some in CHOSEN.items() for table in some}

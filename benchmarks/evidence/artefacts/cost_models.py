@@ -480,11 +480,11 @@ def caught_after(kept: Json) -> int | None:
 def _transfer_verdict(kept: Json) -> str:
     means, after = _overall(kept), caught_after(kept)
     best = _best_offline(means)
-    caught = f"after {after} evaluations" if after else f"not within {ONLINE_COUNTS[-1]}"
+    caught = f"better after {after}" if after else f"not better after {ONLINE_COUNTS[-1]}"
     return (
         f"The best transferred model is {best.removesuffix(' (0)')}, {means[best]:.2f}; a linear "
-        f"model learnt here is better {caught} (the paper: about ten). A level learnt from five "
-        f"costs changes the naive linear model's {means['naive linear (0)']:.2f} to "
+        f"model learnt here is {caught} evaluations (the paper: about ten). A level learnt from "
+        f"five costs changes the naive linear model's {means['naive linear (0)']:.2f} to "
         f"{means['naive linear and level (5)']:.2f}."
     )
 

@@ -1,10 +1,14 @@
-"""The default on tables that no choice has used: against peers, and itself without learnt costs.
+"""The default on tables that did not serve to choose it, against peers and against itself.
 
-The default and its constants were chosen on the tables of `problems/tables.py`, and the constants
-of earlier studies on those of `evidence/transfer.py`. These are others of the same families: the
-first six by name of each family where costs vary much (the 90 % over the 10 % quantile of all rows
-is ten or more), and the first six where they vary less. The tables, seeds, budgets and rivals, and
-the question below, were fixed before the first run. GPSampler and Gittins were added afterwards.
+The default was chosen on the tables of `problems/tables.py`, and the constants of earlier studies
+on those of `evidence/transfer.py`. These are others of the same families. Some have served for
+other questions: cost models were compared on their costs (`pareto-figure-2`), and Gittins with
+earlier studies was judged on them.
+
+They are the first six by name of each family where costs vary much (the 90 % over the 10 % quantile
+of all rows is ten or more), and the first six where they vary less. The tables, seeds, budgets and
+rivals, and the question below, were fixed before the first run. GPSampler and Gittins were added
+afterwards.
 
 question   where costs vary much, do learnt costs win more than half of the duels at 60?
 """
@@ -153,9 +157,9 @@ def _verdict(kept_: Json) -> str:
         if rival != NO_COSTS and "all" in by
     ]
     return (
-        f"On {len(kept_['tables']['all'])} tables that no choice has used, the default wins "
-        f"against {'; '.join(others) or 'no rival yet'}. Against itself without learnt costs it "
-        f"wins {'; '.join(said)}.{_answer(costs)}"
+        f"On {len(kept_['tables']['all'])} tables that did not serve to choose it, the default "
+        f"wins against {'; '.join(others) or 'no rival yet'}. Against itself without learnt costs "
+        f"it wins {'; '.join(said)}.{_answer(costs)}"
     )
 
 
@@ -194,7 +198,7 @@ def _draw(kept_: Json) -> Figure:
 ARTEFACTS = (
     Artefact(
         "unused-tables",
-        "the default on tables that no choice has used: against peers, and without learnt costs",
+        "the default on tables that did not serve to choose it, against peers and against itself",
         _compute,
         _table,
         _verdict,
