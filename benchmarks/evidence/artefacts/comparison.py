@@ -202,6 +202,11 @@ def _default(settings: Settings) -> Json:
     finals = finals_of(runs)
     return {
         **choice(finals, list(OURS)),
+        "own_duels": {
+            method: met._asdict()
+            for method in OURS
+            if method != DEFAULT and (met := duels.duel(finals, DEFAULT, method)) is not None
+        },
         "cost_models": [
             {"ours": other, "against": usual, **found._asdict()}
             for other, usual in COST_MODELS
@@ -292,6 +297,7 @@ def _default_table(kept_: Json) -> str:
                 f"{len(random['ahead'])} / {len(random['undecided'])} / {len(random['behind'])}"
                 if method != "random"
                 else "",
+                _won(kept_.get("own_duels", {}).get(method)),
                 f"{kept_['counts'][method]['runs']} of {kept_['counts'][method]['planned']}",
             ]
         )
@@ -300,6 +306,7 @@ def _default_table(kept_: Json) -> str:
         *(f"budget {b}" for b in kept_["budgets"]),
         "mean rank [95 %]",
         "families ahead of / undecided / behind random",
+        "duels that the default wins",
         "runs",
     )
     counts = ", ".join(
@@ -338,6 +345,10 @@ def _default_table(kept_: Json) -> str:
             _cost_model_table(kept_),
         ]
     )
+
+
+def _won(met: Json | None) -> str:
+    return "" if met is None else f"{Duel(**met).text()} of {met['duels']}"
 
 
 def _too_few(few: Mapping[str, int]) -> str:
